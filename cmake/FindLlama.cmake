@@ -1,0 +1,22 @@
+# llama.cpp as setup.sh built it (static libraries), behind the target `llama_cpp`.
+# Input: LLAMA_SOURCE and LLAMA_BUILD.
+add_library(llama_cpp INTERFACE)
+set(_llama_libraries
+  ${LLAMA_BUILD}/common/libllama-common.a ${LLAMA_BUILD}/common/libllama-common-base.a
+  ${LLAMA_BUILD}/vendor/cpp-httplib/libcpp-httplib.a
+  ${LLAMA_BUILD}/src/libllama.a ${LLAMA_BUILD}/ggml/src/libggml.a ${LLAMA_BUILD}/ggml/src/libggml-cpu.a
+  ${LLAMA_BUILD}/ggml/src/libggml-base.a)
+foreach(_library ${_llama_libraries})
+  if(NOT EXISTS ${_library})
+    message(FATAL_ERROR "llama.cpp is not built: ${_library} is missing; run ./setup.sh first")
+  endif()
+endforeach()
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+target_link_libraries(llama_cpp INTERFACE -Wl,--start-group ${_llama_libraries} -Wl,--end-group Threads::Threads OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
+target_include_directories(llama_cpp SYSTEM INTERFACE ${LLAMA_SOURCE}/include ${LLAMA_SOURCE}/ggml/include)
+# Parts of llama.cpp that are not its public interface: the chat-template engine (common/) and the staging header (src/).
+# Only the one file that needs one of them links this target.
+add_library(llama_cpp_internal INTERFACE)
+target_link_libraries(llama_cpp_internal INTERFACE llama_cpp)
+target_include_directories(llama_cpp_internal SYSTEM INTERFACE ${LLAMA_SOURCE}/common ${LLAMA_SOURCE}/vendor ${LLAMA_SOURCE}/src)

@@ -1,0 +1,40 @@
+# One folder = one library + its tests + its benches.
+#
+#   room(store DEPS base)      src/draftsmith/store/*.cc         -> library draftsmith_store
+#                              src/draftsmith/store/*_test.cc    -> program store_test, its cases known to ctest
+#                              src/draftsmith/store/*_bench.cc   -> program store_bench
+# DEPS are the rooms it may include (tests/arch holds the #include lines to the same list), LIBS the libraries from outside,
+# TEST_DEPS what only its tests link.
+include(GoogleTest)
+
+function(room name)
+  cmake_parse_arguments(ROOM "" "" "DEPS;LIBS;PRIVATE_LIBS;TEST_DEPS" ${ARGN})
+  set(folder ${CMAKE_SOURCE_DIR}/src/draftsmith/${name})
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
+  file(GLOB benches CONFIGURE_DEPENDS ${folder}/*_bench.cc)
+  list(REMOVE_ITEM sources ${tests} ${benches} ${folder}/main.cc)
+  list(TRANSFORM ROOM_DEPS PREPEND draftsmith_)
+  list(TRANSFORM ROOM_TEST_DEPS PREPEND draftsmith_)
+
+  if(sources)
+    add_library(draftsmith_${name} STATIC ${sources})
+    target_include_directories(draftsmith_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(draftsmith_${name} PUBLIC ${ROOM_DEPS} ${ROOM_LIBS} PRIVATE ${ROOM_PRIVATE_LIBS} warnings)
+  else()
+    add_library(draftsmith_${name} INTERFACE)
+    target_include_directories(draftsmith_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(draftsmith_${name} INTERFACE ${ROOM_DEPS} ${ROOM_LIBS})
+  endif()
+
+  if(tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE draftsmith_${name} ${ROOM_TEST_DEPS} ${ROOM_PRIVATE_LIBS} GTest::gtest_main warnings)
+    target_compile_definitions(${name}_test PRIVATE DRAFTSMITH_SOURCE_DIR="${CMAKE_SOURCE_DIR}" DRAFTSMITH_DEPS_DIR="${DRAFTSMITH_DEPS}")
+    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS unit TIMEOUT 600)
+  endif()
+  if(benches)
+    add_executable(${name}_bench ${benches})
+    target_link_libraries(${name}_bench PRIVATE draftsmith_${name} ${ROOM_TEST_DEPS} benchmark::benchmark_main warnings)
+  endif()
+endfunction()

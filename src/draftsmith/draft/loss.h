@@ -1,0 +1,43 @@
+// Weighted cross-entropy over the target's frozen head, in chunks of whole blocks so that full logits never exist; the
+// gradient with respect to the hidden states comes out of the same pass.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "draftsmith/draft/block_inputs.h"
+
+namespace draftsmith {
+
+struct LossOptions {
+  std::string kind = "decay";  // decay | dpace
+  double gamma = 0;
+  double dpace_alpha = 0.5;
+  std::int64_t logits_bytes = std::int64_t{64} << 20;  // largest piece of fp32 logits held at once
+};
+
+// Sums over the blocks of one pass; the loss of an optimizer step is loss_sum / weight_sum over all its passes, so the
+// gradients of a step are divided by the step's weight_sum at its end.
+struct LossResult {
+  double loss_sum = 0;    // sum of m w CE
+  double weight_sum = 0;  // sum of m w
+  double mask_sum = 0;    // sum of m
+  double correct_sum = 0;                 // sum of m [argmax = label]
+  std::vector<double> slot_mask;          // [B]
+  std::vector<double> slot_correct;       // [B]
+  double accepted_sum = 0;   // sum over blocks with any m of A, the drafts accepted (no bonus); unsupervised slots pass
+  double num_blocks = 0;     // blocks with any m
+  at::Tensor nll;            // fp32 [A, B], 0 where m = 0
+  at::Tensor weights;        // fp32 [A, B], m w
+  std::vector<std::int64_t> accepted;  // [A]
+  at::Tensor grad_hidden;    // d loss_sum / d hidden [A*B, H], hidden's type
+
+  void add(const LossResult& other);  // sums only
+};
+// hidden [A*B, H], head [V, H] (fp32 or bf16, the same type).
+LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks, const LossOptions& options);
+
+}  // namespace draftsmith

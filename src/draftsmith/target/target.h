@@ -1,0 +1,108 @@
+// The frozen target model: hidden states of documents for training, one-by-one or block passes for decoding, and the
+// embedding and head that the drafter shares. One interface; the engine is llama.cpp (any GGUF it runs, quantised as it is).
+// Everything is fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace draftsmith {
+
+struct TargetInfo {
+  std::string name;          // general.name or the file's name
+  std::string architecture;  // e.g. "llama"
+  std::string description;   // llama.cpp's one-line description (type, size)
+  std::int64_t num_layers = 0;  // T
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab_size = 0;      // rows of the embedding
+  std::int64_t context_length = 0;  // trained context
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-5;
+  std::vector<std::int32_t> end_ids;  // end of generation, ascending
+  bool can_rewind = true;             // false: recurrent or hybrid cache; decoding with a drafter is refused by name
+};
+
+// Hidden states of one document: taps bf16 [N, K*H], in the order of the taps asked for; final bf16 [N, H] (after the final
+// norm) when asked for, else undefined.
+struct DocumentFeatures {
+  at::Tensor taps;
+  at::Tensor final_state;
+};
+
+// One growing sequence with its KV cache.
+class TargetSession {
+ public:
+  struct Pass {
+    at::Tensor logits;    // fp32 [n, V], the distribution after each of the n tokens
+    at::Tensor features;  // fp32 [n, K*H]; undefined when the session has no taps
+  };
+  virtual ~TargetSession() = default;
+  virtual std::int64_t length() const = 0;
+  // Appends n >= 1 tokens in one pass. The caller keeps length() + n within capacity.
+  virtual Pass extend(std::span<const std::int32_t> tokens) = 0;
+  // Forgets everything after the first `length` tokens.
+  virtual void truncate(std::int64_t length) = 0;
+};
+
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 256;
+  double temperature = 0;  // 0 = greedy
+  double top_p = 1;
+  std::int64_t top_k = 0;
+  std::uint64_t seed = 1;       // answer i depends on (seed, i) only, not on what runs beside it
+  std::int64_t parallel = 16;   // sequences at once
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual const TargetInfo& info() const = 0;
+
+  // Frozen, kept once: fp32 or bf16 as `dtype` asks ("bf16" | "fp32"). head() is the same tensor as embedding() when tied.
+  virtual at::Tensor embedding() = 0;  // [V, H]
+  virtual at::Tensor head() = 0;       // [V, H]
+
+  // Each document alone, positions from 0. taps: 0-based layer outputs. Several documents may share a call of the engine.
+  virtual std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
+                                                 std::span<const std::int64_t> taps, bool want_final_state) = 0;
+
+  virtual std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) = 0;
+
+  // Continues each prompt until an end id (kept as the last token) or max_new_tokens; many sequences at once.
+  // on_answer is called from this thread as answers finish, in any order.
+  struct Answer {
+    std::vector<std::int32_t> tokens;
+    bool ended = false;  // reached an end id
+  };
+  virtual std::vector<Answer> generate(std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
+                                       const std::function<void(std::int64_t index, const Answer&)>& on_answer) = 0;
+
+  // A weight of the target by its GGUF name, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k;
+  // undefined when the model has no such tensor. Used to start a drafter from the target's layers.
+  virtual at::Tensor weight(const std::string& gguf_name) = 0;
+};
+
+struct TargetOptions {
+  std::int64_t threads = 0;                 // 0 = all cores
+  std::string compute = "bf16";             // type of embedding() and head(): bf16 | fp32
+};
+// Checks the file before llama.cpp sees it, then loads it.
+std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options);
+
+// The default taps for `num_taps` of a target with T layers: one -> [T/2]; else round(1 + i (T-4)/(num-1)), halves to even.
+std::vector<std::int64_t> default_taps(std::int64_t num_taps, std::int64_t num_target_layers);
+// Refuses taps that repeat or leave 0 .. T-2.
+void check_taps(std::span<const std::int64_t> taps, std::int64_t num_target_layers);
+
+}  // namespace draftsmith

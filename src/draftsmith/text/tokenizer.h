@@ -1,0 +1,50 @@
+// Tokens and chat templates as llama.cpp has them in the target's GGUF: what will serve the drafter.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace draftsmith {
+
+class Tokenizer {
+ public:
+  // Loads only the vocabulary of a GGUF file (checked first, as every file is before llama.cpp sees it).
+  static std::unique_ptr<Tokenizer> from_gguf(const std::filesystem::path& file);
+  virtual ~Tokenizer() = default;
+
+  virtual std::int64_t size() const = 0;  // number of tokens
+  // parse_special: text of control tokens becomes those tokens. Never adds bos or eos by itself.
+  virtual std::vector<std::int32_t> encode(std::string_view text, bool parse_special) const = 0;
+  virtual std::string piece(std::int32_t id, bool show_special) const = 0;
+  virtual std::string decode(std::span<const std::int32_t> ids, bool show_special) const = 0;
+
+  virtual bool is_control(std::int32_t id) const = 0;
+  virtual bool is_end(std::int32_t id) const = 0;  // end of generation
+  virtual std::int32_t bos() const = 0;            // -1 = none, likewise below
+  virtual std::int32_t eos() const = 0;
+  virtual std::int32_t pad() const = 0;
+  virtual std::int32_t unk() const = 0;
+  virtual std::int32_t mask() const = 0;
+
+  // SHA-256 over id, type and bytes of every token in id order, then the merges; hexadecimal.
+  virtual std::string digest() const = 0;
+  virtual std::string chat_template() const = 0;  // source text; "" = the model has none
+  std::string template_digest() const;
+};
+
+struct MaskTokenChoice {
+  std::int32_t id = -1;
+  std::string why;  // one sentence to print when it was chosen by the last rules
+};
+// The mask token by the rules: configured id, the tokenizer's mask token, the lowest embedding row at or above the tokenizer's
+// length, the highest control token that the template never prints and that is not bos, eos, an end, pad or unk. Refuses an id
+// outside 0 .. num_embedding_rows-1, equal to pad or an end token, and a tokenizer that leaves no choice.
+MaskTokenChoice choose_mask_token(const Tokenizer& tokenizer, std::int64_t configured, std::int64_t num_embedding_rows);
+
+}  // namespace draftsmith
