@@ -1,0 +1,29 @@
+// Reading and printing a RunConfig.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "draftsmith/config/run_config.h"
+
+namespace draftsmith {
+
+// Reads `file` (YAML), then applies `assignments` ("section.key=value", "key=value" for the top level) in order. An unknown
+// section or key is a UsageError that names the nearest known one; a value of the wrong type names file, line, key and what
+// it should be.
+RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> assignments);
+RunConfig run_config_from_yaml(const std::string& text, const std::string& name, std::span<const std::string> assignments);
+
+// Every value as YAML that reads back to the same RunConfig.
+std::string run_config_to_yaml(const RunConfig& config);
+// The same with each field's help as a comment: documentation of the format.
+std::string run_config_help();
+
+// Refuses, by key, values that cannot be (block_size 1, negative rates, unknown loss or compute ...).
+void check_run_config(const RunConfig& config);
+
+// The known name nearest to `name` (smallest edit distance, at most half its length), or "".
+std::string nearest_name(const std::string& name, std::span<const std::string> known);
+
+}  // namespace draftsmith

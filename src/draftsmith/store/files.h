@@ -1,0 +1,40 @@
+// Files and folders that appear whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace draftsmith {
+
+// The whole file as text; UserError naming it when it cannot be read or is larger than max_bytes.
+std::string read_text_file(const std::filesystem::path& file, std::size_t max_bytes = std::size_t{1} << 30);
+
+// Writes through a temporary name beside `file`, fsync, rename. UserError naming the path when the disk is full etc.
+void write_text_file(const std::filesystem::path& file, std::string_view text);
+
+// Makes `folder` by filling a temporary folder beside it and renaming: fill(temporary) writes the files. An existing `folder`
+// is moved aside first and removed after the rename. Left-over temporaries of earlier crashes are removed.
+void write_folder(const std::filesystem::path& folder, const std::function<void(const std::filesystem::path&)>& fill);
+
+// UserError unless files can be created in `folder` (made if missing). Called before long work starts.
+void require_writable_folder(const std::filesystem::path& folder);
+
+// SHA-256.
+class Sha256 {
+ public:
+  Sha256();
+  void add(std::string_view bytes);
+  std::string hex();  // 64 hexadecimal digits; ends the computation
+
+ private:
+  void block(const unsigned char* bytes);
+  unsigned state_[8];
+  unsigned long long size_ = 0;
+  unsigned char buffer_[64];
+};
+
+}  // namespace draftsmith

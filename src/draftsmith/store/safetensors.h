@@ -1,0 +1,83 @@
+// Safetensors files, in and out. Reading maps the file and trusts nothing in it: every range, shape, type and name is checked
+// before a byte of data is touched, and memory never follows a number in the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace draftsmith {
+
+enum class DType { kBool, kU8, kI8, kF8E5M2, kF8E4M3, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kF64, kI64, kU64 };
+std::size_t size_of(DType dtype);
+std::string name_of(DType dtype);  // the format's spelling: "F32", "BF16", "U8" ...
+
+struct TensorInfo {
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::size_t begin = 0, end = 0;  // bytes, relative to the data section
+  std::int64_t num_elements() const;
+};
+
+class SafetensorsFile {
+ public:
+  // Throws UserError naming the file (and the tensor). A git-lfs pointer or a web page is recognised and said so.
+  explicit SafetensorsFile(const std::filesystem::path& file);
+  ~SafetensorsFile();
+  SafetensorsFile(SafetensorsFile&&) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
+
+  const std::filesystem::path& path() const;
+  const std::map<std::string, TensorInfo>& tensors() const;
+  const std::map<std::string, std::string>& metadata() const;
+  bool has(const std::string& name) const;
+  const TensorInfo& info(const std::string& name) const;          // UserError naming file and tensor when missing
+  std::span<const std::byte> bytes(const std::string& name) const;  // may be misaligned: copy, do not cast
+  // A copy of the tensor's elements; refuses another dtype by name.
+  template <class T>
+  std::vector<T> copy(const std::string& name, DType expected) const {
+    const std::span<const std::byte> raw = checked_bytes(name, expected, sizeof(T));
+    std::vector<T> out(raw.size() / sizeof(T));
+    copy_bytes(raw, out.data());
+    return out;
+  }
+
+ private:
+  std::span<const std::byte> checked_bytes(const std::string& name, DType expected, std::size_t element_size) const;
+  static void copy_bytes(std::span<const std::byte> from, void* to);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// One tensor to write; `write` is called with a sink when its bytes are due, so that nothing is gathered in memory.
+struct TensorToWrite {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;  // row-major
+};
+// Writes FILE whole or not at all (temporary name beside it, fsync, rename). Tensors are stored in the order given.
+void write_safetensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata);
+
+// A model folder: model.safetensors, or the shards that model.safetensors.index.json names (each must exist and hold what
+// the index says). find() gives the file that holds a tensor.
+class SafetensorsFolder {
+ public:
+  explicit SafetensorsFolder(const std::filesystem::path& folder);
+  const SafetensorsFile& file_of(const std::string& tensor) const;  // UserError naming the tensor when no file has it
+  bool has(const std::string& tensor) const;
+  std::vector<std::string> names() const;
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, std::size_t> file_of_;
+};
+
+}  // namespace draftsmith
