@@ -1,0 +1,70 @@
+// The command line as a whole: subcommands, exit codes, the one place that catches.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include <CLI/CLI.hpp>
+
+#include "draftsmith/app/commands.h"
+#include "draftsmith/app/version.h"
+#include "draftsmith/base/check.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr int kFailure = 1, kUsage = 2;
+
+void declare(CLI::App& app) {
+  app.description(
+      "Draftsmith trains DFlash drafters: small models that make a frozen target model decode several tokens per pass\n"
+      "without changing its output.");
+  app.footer(
+      "The usual order: prepare (chats -> data), train, eval, export; generate shows the result.\n"
+      "Each command explains itself: draftsmith train --help");
+  app.set_version_flag("--version", std::string("draftsmith ") + kVersion);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  add_prepare(app);
+  add_train(app);
+  add_eval(app);
+  add_generate(app);
+  add_export(app);
+  add_inspect(app);
+  add_verify(app);
+  add_env(app);
+}
+
+// An over-long file or a closed pipe must reach us as an error of write(), not end the process.
+void keep_signals_as_errors() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int report(const char* what, int code) {
+  std::fprintf(stderr, "draftsmith: %s\n", what);
+  return code;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  keep_signals_as_errors();
+  CLI::App app;
+  declare(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return report(error.what(), kUsage);
+  } catch (const UsageError& error) {
+    return report(error.what(), kUsage);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory: lower train.row_length, train.anchors_per_pack or train.feature_cache_mb", kFailure);
+  } catch (const std::exception& error) {
+    return report(error.what(), kFailure);
+  }
+  return std::fflush(stdout) == 0 ? 0 : report("cannot write the output", kFailure);
+}
+
+}  // namespace draftsmith
