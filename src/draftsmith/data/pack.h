@@ -28,21 +28,23 @@ struct Pack {
   std::vector<DocumentSpan> documents;
 };
 
-// Which documents share a row: documents longer than max_length are cut at the end; those without a valid anchor left are
-// left out (counted). The order is shuffled by (seed, epoch); each row is filled first-fit, and the last partial row is kept.
+// Which documents share a row: documents longer than max_length are cut at the end; those without a valid anchor left
+// are left out (counted). The order is shuffled by (seed, epoch); each row is filled first-fit, and the last partial
+// row is kept.
 struct PackPlan {
   std::vector<std::vector<std::int64_t>> rows;  // document indices of each row, in row order
   std::int64_t num_without_anchor = 0;
-  std::int64_t num_cut = 0;
+  std::int64_t num_cut = 0;  // of those placed
 };
 struct PackOptions {
   std::int64_t row_length = 512;
   std::int64_t max_length = 1024;  // min(max_length, row_length) is what a document keeps
   std::uint64_t seed = 1;
   std::int64_t epoch = 0;
+  bool padded = false;  // make_pack fills the row up to row_length; else it ends with its last document
 };
 PackPlan plan_packs(const DataSet& data, const PackOptions& options);
-// padded: the row has row_length entries; otherwise it ends with its last document (no padding is computed).
+// One row of a plan. Its documents fit in row_length together once each is cut to its share.
 Pack make_pack(const DataSet& data, std::span<const std::int64_t> documents, const PackOptions& options);
 
 // Positions a of `pack`, in document `span`, with loss_mask[a] and loss_mask[a+1] in the same document, ascending.
