@@ -17,7 +17,9 @@ std::string read_text_file(const std::filesystem::path& file, std::size_t max_by
 void write_text_file(const std::filesystem::path& file, std::string_view text);
 
 // Makes `folder` by filling a temporary folder beside it and renaming: fill(temporary) writes the files. An existing `folder`
-// is moved aside first and removed after the rename. Left-over temporaries of earlier crashes are removed.
+// is exchanged for the new one and then removed; it is refused when it holds anything (a file or folder directly in it) that
+// the new one lacks, since that would be deleted. Whatever fill() throws, the old folder stays as it was. Left-over temporaries
+// of earlier crashes are removed.
 void write_folder(const std::filesystem::path& folder, const std::function<void(const std::filesystem::path&)>& fill);
 
 // UserError unless files can be created in `folder` (made if missing). Called before long work starts.
