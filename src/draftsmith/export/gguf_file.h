@@ -1,0 +1,19 @@
+// A drafter as a GGUF file of llama.cpp's architecture "dflash" (`--spec-type draft-dflash`). Embedding and head are
+// the target's at run time; the tokenizer is copied from the target's file, so that llama.cpp accepts the two as a
+// pair.
+#pragma once
+
+#include <filesystem>
+
+#include "draftsmith/draft/drafter.h"
+#include "draftsmith/export/stored_type.h"
+
+namespace draftsmith {
+
+// Matrices in `type`, norms F32. Refuses, in a sentence: a target whose width, depth or vocabulary is not the
+// drafter's; a drafter in which some layers are causal inside the block and some are not (llama.cpp has one flag for
+// all); an existing `file` that is no drafter GGUF.
+void export_gguf(const LoadedDrafter& drafter, const std::filesystem::path& target_gguf,
+                 const std::filesystem::path& file, StoredType type);
+
+}  // namespace draftsmith

@@ -1,0 +1,74 @@
+#include "draftsmith/export/hf_folder.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/store/files.h"
+#include "draftsmith/store/safetensors.h"
+
+namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_export_file(const std::string& name) {
+  return name == "config.json" || name == "model.safetensors.index.json" ||
+         (name.starts_with("model") && name.ends_with(".safetensors"));
+}
+
+bool is_drafter_config(const fs::path& file) {
+  const auto json =
+      nlohmann::json::parse(read_text_file(file, std::size_t{1} << 24), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return false;
+  const auto found = json.find("architectures");
+  return found != json.end() && found->is_array() && !found->empty() && found->front() == "DFlashDraftModel";
+}
+
+// Replacing a folder deletes what is in it: only a folder that an export could have written may go.
+void require_replaceable(const fs::path& folder) {
+  if (!fs::exists(fs::symlink_status(folder))) return;
+  require(fs::is_directory(folder), folder.string(), " exists and is no folder; choose another output");
+  bool empty = true;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    empty = false;
+    const std::string name = entry.path().filename().string();
+    require(entry.is_regular_file() && is_export_file(name), folder.string(), " exists and holds ", name,
+            ", which no export wrote; choose another output or move it away");
+  }
+  require(empty || (fs::is_regular_file(folder / "config.json") && is_drafter_config(folder / "config.json")),
+          folder.string(),
+          " exists and its config.json is not a DFlash drafter's; choose another output or move it away");
+}
+
+}  // namespace
+
+void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType type) {
+  require(type != StoredType::kFloat16, "a Hugging Face folder of a drafter is stored as bf16 or f32, not f16");
+  check_drafter_config(drafter.config);
+  // "out/" names the same folder as "out".
+  const fs::path target = folder.has_filename() ? folder : folder.parent_path();
+  require(!target.empty(), "the output folder of an export needs a name");
+  require_replaceable(target);
+
+  std::vector<at::Tensor> owners;
+  std::vector<TensorToWrite> tensors;
+  visit_params(drafter.params, [&](const std::string& name, const at::Tensor& tensor) {
+    owners.push_back(to_stored(name, tensor, type));
+    tensors.push_back({.name = name,
+                       .dtype = type == StoredType::kFloat32 ? DType::kF32 : DType::kBF16,
+                       .shape = tensor.sizes().vec(),
+                       .bytes = bytes_of(owners.back())});
+  });
+  const std::string config =
+      drafter_config_to_json(drafter.config, type == StoredType::kFloat32 ? "float32" : "bfloat16");
+  write_folder(target, [&](const fs::path& temporary) {
+    write_safetensors(temporary / "model.safetensors", tensors, {{"format", "pt"}});
+    write_text_file(temporary / "config.json", config);
+  });
+}
+
+}  // namespace draftsmith

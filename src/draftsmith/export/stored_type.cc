@@ -1,0 +1,33 @@
+#include "draftsmith/export/stored_type.h"
+
+#include <ATen/ops/isfinite.h>
+
+#include "draftsmith/base/check.h"
+
+namespace draftsmith {
+
+StoredType stored_type_from_text(const std::string& text) {
+  if (text == "f32" || text == "float32") return StoredType::kFloat32;
+  if (text == "bf16" || text == "bfloat16") return StoredType::kBFloat16;
+  if (text == "f16" || text == "float16") return StoredType::kFloat16;
+  throw UsageError(text_of("a stored type is one of f32, bf16, f16; \"", text, "\" is none of them"));
+}
+
+at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredType type) {
+  const at::ScalarType scalar = type == StoredType::kFloat32    ? at::kFloat
+                                : type == StoredType::kBFloat16 ? at::kBFloat16
+                                                                : at::kHalf;
+  const at::Tensor stored = tensor.detach().to(at::kCPU).to(scalar).contiguous();
+  require(at::isfinite(stored).all().item<bool>(), "tensor ", name,
+          " of the drafter holds values that are infinite or no numbers in the stored type; the training went wrong, "
+          "or choose"
+          " a wider type");
+  return stored;
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
+  DRAFTSMITH_ASSERT(contiguous.is_contiguous());
+  return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
+}
+
+}  // namespace draftsmith
