@@ -1,6 +1,7 @@
 // The prepared data: what `draftsmith prepare` writes and training reads. A folder holds train.safetensors and
 // eval.safetensors, each with
-//   token_ids I32 [N], loss_mask U8 [N] (1 = supervised), document_offsets I64 [D+1] (first 0, last N), kind U8 [D] (optional)
+//   token_ids I32 [N], loss_mask U8 [N] (1 = supervised), document_offsets I64 [D+1] (first 0, last N), kind U8 [D]
+//   (optional)
 // and, in the metadata, the names of the kinds (JSON list), the tokenizer's digest and the chat template's digest.
 #pragma once
 
@@ -16,10 +17,10 @@ struct DataSet {
   std::vector<std::int32_t> token_ids;
   std::vector<std::uint8_t> loss_mask;
   std::vector<std::int64_t> document_offsets = {0};
-  std::vector<std::uint8_t> kind;        // empty, or one a document
-  std::vector<std::string> kind_names;   // kind[d] indexes it
-  std::string tokenizer_digest;          // hexadecimal SHA-256; decides whether a target fits
-  std::string template_digest;           // a difference only warns
+  std::vector<std::uint8_t> kind;       // empty, or one a document
+  std::vector<std::string> kind_names;  // kind[d] indexes it
+  std::string tokenizer_digest;         // hexadecimal SHA-256; decides whether a target fits
+  std::string template_digest;          // a difference only warns
 
   std::int64_t num_documents() const { return static_cast<std::int64_t>(document_offsets.size()) - 1; }
   std::int64_t num_tokens() const { return document_offsets.back(); }
@@ -46,5 +47,8 @@ struct DataFolder {
 DataFolder read_data_folder(const std::filesystem::path& folder);
 // Writes both files into a new folder, whole or not at all; an existing folder is replaced only if it is such a folder.
 void write_data_folder(const std::filesystem::path& folder, const DataFolder& data);
+// UserError unless write_data_folder may write there: nothing stands there, an empty folder, or one with
+// train.safetensors.
+void check_data_folder_target(const std::filesystem::path& folder);
 
 }  // namespace draftsmith

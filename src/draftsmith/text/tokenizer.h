@@ -31,20 +31,24 @@ class Tokenizer {
   virtual std::int32_t pad() const = 0;
   virtual std::int32_t unk() const = 0;
   virtual std::int32_t mask() const = 0;
+  virtual bool adds_bos() const = 0;  // llama.cpp's server puts bos before every prompt
 
-  // SHA-256 over id, type and bytes of every token in id order, then the merges; hexadecimal.
+  // SHA-256, hexadecimal, over what the GGUF file says of the vocabulary. For every token in id order: id, type (1 where the
+  // file gives none) and length of its bytes as little-endian i32, then the bytes; then for every merge, in order: length as
+  // little-endian i32, then its bytes.
   virtual std::string digest() const = 0;
   virtual std::string chat_template() const = 0;  // source text; "" = the model has none
-  std::string template_digest() const;
+  std::string template_digest() const;  // SHA-256 of chat_template(), hexadecimal
 };
 
 struct MaskTokenChoice {
   std::int32_t id = -1;
   std::string why;  // one sentence to print when it was chosen by the last rules
 };
-// The mask token by the rules: configured id, the tokenizer's mask token, the lowest embedding row at or above the tokenizer's
-// length, the highest control token that the template never prints and that is not bos, eos, an end, pad or unk. Refuses an id
-// outside 0 .. num_embedding_rows-1, equal to pad or an end token, and a tokenizer that leaves no choice.
+// The mask token by the rules: configured id, the tokenizer's mask token, the lowest embedding row at or above the
+// tokenizer's length, the highest control token that the template never prints and that is not bos, eos, an end, pad or
+// unk. Refuses an id outside 0 .. num_embedding_rows-1, equal to pad or an end token, and a tokenizer that leaves no
+// choice.
 MaskTokenChoice choose_mask_token(const Tokenizer& tokenizer, std::int64_t configured, std::int64_t num_embedding_rows);
 
 }  // namespace draftsmith

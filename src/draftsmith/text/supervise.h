@@ -1,0 +1,58 @@
+// From a conversation to token ids and a loss mask. The ids are those of the whole rendered text, as llama.cpp's server
+// would tokenise it (control tokens parsed, bos added once where the model asks for it). Supervised are the tokens of
+// each assistant turn and its end-of-turn, found by rendering prefixes:
+//   P = render(messages[:i], with generation prompt)   Q = render(messages[:i+1])   the turn = what Q has beyond P,
+// less the white space at its end (the newline that templates print after the end-of-turn). P and Q must both be
+// prefixes of the whole text; a turn whose borders the template does not keep is left unsupervised and counted. Where P
+// ends inside a token of the whole text, the text is cut there and tokenised in pieces: what the model is given to
+// answer is P alone. Where a turn ends inside a token, that token is supervised.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "draftsmith/text/chat_template.h"
+#include "draftsmith/text/tokenizer.h"
+
+namespace draftsmith {
+
+struct SupervisedTokens {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint8_t> loss_mask;  // 1 = supervised
+  std::int64_t num_turns = 0;           // assistant turns that are supervised
+  std::int64_t num_turns_left_out = 0;  // assistant turns whose borders the template does not keep
+};
+
+// kCut: the last answer stopped at a limit: the document ends with its content, without an end-of-turn.
+enum class LastAnswer { kComplete, kCut };
+
+class Supervisor {
+ public:
+  // Keeps references: tokenizer and template must outlive it.
+  Supervisor(const Tokenizer& tokenizer, const ChatTemplate& chat_template);
+
+  // A conversation with at least one assistant message. UserError when the template refuses it or no turn can be found.
+  SupervisedTokens supervise(std::span<const ChatMessage> messages,
+                             LastAnswer last_answer = LastAnswer::kComplete) const;
+
+  // What the model is given to answer `messages`: the rendered text with the generation prompt. Answers that are
+  // already among the messages are supervised.
+  SupervisedTokens prompt(std::span<const ChatMessage> messages) const;
+
+  // For an answer kept as token ids: the tokens that follow it (and its end-of-turn) up to the next generation prompt.
+  // messages[answer] is that answer as text; the messages after it have no answer yet. UserError when the template does
+  // not keep the borders of the answer.
+  std::vector<std::int32_t> after_answer(std::span<const ChatMessage> messages, std::size_t answer) const;
+
+ private:
+  struct Turn;
+  std::vector<Turn> turns_in(const std::string& text, std::span<const ChatMessage> messages,
+                             std::int64_t& left_out) const;
+  SupervisedTokens tokenise(const std::string& text, std::span<const Turn> turns) const;
+
+  const Tokenizer& tokenizer_;
+  const ChatTemplate& template_;
+};
+
+}  // namespace draftsmith
