@@ -1,0 +1,108 @@
+// The report of an evaluation as JSON and as a table. Conventions are said in both: what tau counts, which steps are
+// left out.
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "draftsmith/decode/evaluate.h"
+
+namespace draftsmith {
+namespace {
+
+const char* name_of(Comparison comparison) {
+  static constexpr const char* kNames[] = {"equal", "tie", "failure"};
+  return kNames[static_cast<int>(comparison)];
+}
+
+nlohmann::ordered_json json_of(const EvalGroup& group) {
+  nlohmann::ordered_json json;
+  if (!group.kind.empty()) json["kind"] = group.kind;
+  json["requests"] = group.acceptance.num_requests();
+  json["tau_over_steps"] = group.acceptance.tau_over_steps();
+  json["tau_over_requests"] = group.acceptance.tau_over_requests();
+  json["steps"] = group.acceptance.num_steps();
+  json["cut_steps"] = group.acceptance.num_cut_steps();
+  json["acceptance_per_slot"] = group.acceptance.acceptance_per_slot();
+  json["plain_tokens_per_second"] = group.plain_tokens_per_second();
+  json["drafted_tokens_per_second"] = group.drafted_tokens_per_second();
+  return json;
+}
+
+nlohmann::ordered_json json_of(const RequestReport& request) {
+  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
+  for (const DecodeStep& step : request.drafted.steps) {
+    steps.push_back({{"drafts", step.num_drafts}, {"accepted", step.num_accepted}, {"cut", step.cut}});
+  }
+  nlohmann::ordered_json json;
+  json["document"] = request.document;
+  json["kind"] = request.kind;
+  json["prompt_tokens"] = request.prompt_tokens;
+  json["tokens"] = request.drafted.tokens.size();
+  json["plain_tokens"] = request.plain.tokens.size();
+  json["ended"] = request.drafted.ended;
+  json["comparison"] = name_of(request.comparison);
+  if (request.first_difference >= 0) {
+    json["first_difference"] = request.first_difference;
+    json["margin"] = request.margin;
+  }
+  json["noise"] = request.noise;
+  json["plain_seconds"] = request.plain.decode_seconds;
+  json["drafted_seconds"] = request.drafted.decode_seconds;
+  json["steps"] = std::move(steps);
+  return json;
+}
+
+void row(std::ostream& out, const std::string& name, const EvalGroup& group) {
+  const double plain = group.plain_tokens_per_second(), drafted = group.drafted_tokens_per_second();
+  out << std::left << std::setw(16) << name << std::right << std::setw(9) << group.acceptance.num_requests()
+      << std::setw(8) << group.acceptance.num_steps() << std::setprecision(3) << std::setw(11)
+      << group.acceptance.tau_over_steps() << std::setw(14) << group.acceptance.tau_over_requests()
+      << std::setprecision(1) << std::setw(12) << plain << std::setw(12) << drafted << std::setprecision(2)
+      << std::setw(10) << (plain > 0 ? drafted / plain : 0) << "\n";
+}
+
+}  // namespace
+
+std::string eval_report_json(const EvalReport& report) {
+  nlohmann::ordered_json json;
+  json["target"] = report.target;
+  json["block_size"] = report.block_size;
+  json["max_new_tokens"] = report.max_new_tokens;
+  json["convention"] = "tau = accepted drafts + 1 per step; steps cut by the limit or an end id are left out of it";
+  json["all"] = json_of(report.all);
+  json["kinds"] = nlohmann::ordered_json::array();
+  for (const EvalGroup& group : report.kinds) json["kinds"].push_back(json_of(group));
+  json["lossless"] = {{"passed", report.lossless()}, {"failures", report.num_failures},
+                      {"ties", report.num_ties},     {"requests", report.requests.size()},
+                      {"noise", report.noise},       {"compared_positions", report.num_compared_positions}};
+  json["skipped_documents"] = report.num_skipped;
+  json["requests"] = nlohmann::ordered_json::array();
+  for (const RequestReport& request : report.requests) json["requests"].push_back(json_of(request));
+  // Names come from files: bytes that are no UTF-8 are replaced, not fatal.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string eval_report_table(const EvalReport& report) {
+  std::ostringstream out;
+  out << std::fixed << "target " << report.target << ", block size " << report.block_size << ", at most "
+      << report.max_new_tokens << " tokens a request\n\n";
+  out << "prompts         requests   steps  tau/steps  tau/requests       plain     drafted  speed-up\n"
+      << "                                                              tokens/s    tokens/s\n";
+  row(out, "all", report.all);
+  for (const EvalGroup& group : report.kinds) row(out, group.kind, group);
+  out << "\ntau = accepted drafts + 1 per step; " << report.all.acceptance.num_cut_steps()
+      << " steps cut by the limit or an end id are left out\n";
+  out << "accepted per slot:";
+  std::int64_t slot = 0;
+  for (const double share : report.all.acceptance.acceptance_per_slot()) {
+    out << "  " << ++slot << ": " << std::setprecision(1) << 100 * share << "%";
+  }
+  out << "\nlossless: " << (report.lossless() ? "yes" : "NO") << " (" << report.num_failures << " failures, "
+      << report.num_ties << " ties in " << report.requests.size() << " requests; noise " << std::setprecision(4)
+      << report.noise << " over " << report.num_compared_positions << " positions)\n";
+  if (report.num_skipped > 0)
+    out << report.num_skipped << " held-out documents could not be decoded and were skipped\n";
+  return out.str();
+}
+
+}  // namespace draftsmith

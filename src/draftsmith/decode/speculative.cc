@@ -1,0 +1,240 @@
+#include "draftsmith/decode/speculative.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/draft/draft_session.h"
+
+namespace draftsmith {
+namespace {
+
+// Logits of a prompt's pass that may exist at once: long prompts go in pieces.
+constexpr std::int64_t kPrefillLogitBytes = std::int64_t{128} << 20;
+
+// Seconds, without the time spent in callbacks.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = Clock::now();
+    return std::chrono::duration<double>(now - std::exchange(begin_, now)).count();
+  }
+  template <class Callback>
+  void without(Callback callback) {
+    const auto before = Clock::now();
+    callback();
+    begin_ += Clock::now() - before;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now();
+};
+
+// The new tokens of one request: what counts, where it stops, who is told.
+class Output {
+ public:
+  Output(const TargetInfo& target, const DecodeOptions& options, Stopwatch& watch)
+      : options_(options), end_ids_(options.end_ids.value_or(target.end_ids)), watch_(watch) {}
+
+  // Takes tokens up to the limit or the first end id; false when some were left over.
+  bool commit(std::span<const std::int32_t> tokens) {
+    std::int64_t kept = 0;
+    const auto size = static_cast<std::int64_t>(tokens.size());
+    while (kept < size && remaining() > 0 && !ended_) {
+      result.tokens.push_back(tokens[kept]);
+      ended_ = std::find(end_ids_.begin(), end_ids_.end(), tokens[kept]) != end_ids_.end();
+      ++kept;
+    }
+    result.ended = ended_;
+    if (options_.on_tokens && kept > 0) watch_.without([&] { options_.on_tokens(tokens.first(kept)); });
+    return kept == size;
+  }
+  void show(const at::Tensor& logits) {
+    const auto first = static_cast<std::int64_t>(result.tokens.size());
+    if (options_.on_logits) watch_.without([&] { options_.on_logits(first, logits); });
+  }
+  std::int64_t remaining() const { return options_.max_new_tokens - static_cast<std::int64_t>(result.tokens.size()); }
+  bool ended() const { return ended_; }
+
+  DecodeResult result;
+
+ private:
+  const DecodeOptions& options_;
+  std::vector<std::int32_t> end_ids_;
+  Stopwatch& watch_;
+  bool ended_ = false;
+};
+
+void check_request(const TargetInfo& target, std::span<const std::int32_t> prompt, const DecodeOptions& options) {
+  require(!prompt.empty(), "a prompt needs at least one token");
+  require(options.max_new_tokens >= 1, "max_new_tokens is ", options.max_new_tokens, "; it must be at least 1");
+  for (const std::int32_t id : prompt) {
+    require(id >= 0 && id < target.vocab_size, "the prompt holds token id ", id, ", but ", target.name,
+            " has ids 0 to ", target.vocab_size - 1);
+  }
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  require(options.max_new_tokens <= target.context_length && length + options.max_new_tokens <= target.context_length,
+          "a prompt of ", length, " tokens and ", options.max_new_tokens, " new ones do not fit the context of ",
+          target.name, ", ", target.context_length, " tokens; ask for fewer");
+}
+
+// Runs the prompt; `on_features` gets its features piece by piece. Returns the logits of the last position, [1, V].
+template <class OnFeatures>
+at::Tensor prefill(TargetSession& session, std::int64_t vocab_size, std::span<const std::int32_t> prompt,
+                   OnFeatures on_features) {
+  const std::int64_t piece =
+      std::max<std::int64_t>(1, kPrefillLogitBytes / (vocab_size * static_cast<std::int64_t>(sizeof(float))));
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  at::Tensor last;
+  for (std::int64_t begin = 0; begin < length; begin += piece) {
+    const std::int64_t n = std::min(piece, length - begin);
+    TargetSession::Pass pass = session.extend(prompt.subspan(begin, n));
+    on_features(pass.features);
+    last = pass.logits.narrow(0, n - 1, 1);
+  }
+  return last;
+}
+
+DrafterParams params_in(const DrafterParams& params, at::ScalarType type) {
+  DrafterParams out = params;
+  visit_params(out, [&](const std::string&, at::Tensor& tensor) { tensor = tensor.detach().to(type); });
+  return out;
+}
+
+}  // namespace
+
+double DecodeResult::tokens_per_second() const {
+  return tokens.size() > 1 && decode_seconds > 0 ? static_cast<double>(tokens.size() - 1) / decode_seconds : 0.0;
+}
+
+std::vector<std::int32_t> greedy_choices(const at::Tensor& logits) {
+  const at::Tensor rows = logits.contiguous();
+  const std::int64_t n = rows.size(0), vocab = rows.size(1);
+  std::vector<std::int32_t> choices;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float* row = rows.const_data_ptr<float>() + i * vocab;
+    choices.push_back(static_cast<std::int32_t>(std::max_element(row, row + vocab) - row));
+  }
+  return choices;
+}
+
+DecodeResult decode_plain(Target& target, std::span<const std::int32_t> prompt, const DecodeOptions& options) {
+  const at::NoGradGuard no_grad;
+  const TargetInfo& info = target.info();
+  check_request(info, prompt, options);
+  const auto session = target.session({}, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens);
+  Stopwatch watch;
+  Output out(info, options, watch);
+  at::Tensor logits = prefill(*session, info.vocab_size, prompt, [](const at::Tensor&) {});
+  std::vector<std::int32_t> choice = greedy_choices(logits);
+  out.show(logits);
+  out.result.prefill_seconds = watch.lap();
+  out.commit(choice);
+  while (!out.ended() && out.remaining() > 0) {
+    logits = session->extend(choice).logits;
+    choice = greedy_choices(logits);
+    out.show(logits);
+    out.commit(choice);
+  }
+  out.result.decode_seconds = watch.lap();
+  return std::move(out.result);
+}
+
+void check_drafter_fits(const TargetInfo& target, const DrafterConfig& config) {
+  const auto same = [&](const char* what, std::int64_t ours, std::int64_t theirs) {
+    require(ours == theirs, "the drafter was trained for a target with ", what, " ", ours, ", but ", target.name,
+            " has ", theirs, "; give the target that it was trained for");
+  };
+  same("width", config.hidden_size, target.hidden_size);
+  same("number of layers", config.num_target_layers, target.num_layers);
+  same("vocabulary size", config.vocab_size, target.vocab_size);
+  check_taps(config.target_layer_ids, target.num_layers);
+  require(config.mask_token_id >= 0 && config.mask_token_id < target.vocab_size, "the drafter's mask token ",
+          config.mask_token_id, " is no row of the embedding of ", target.name, " (", target.vocab_size, " rows)");
+}
+
+struct SpeculativeDecoder::State {
+  Target& target;
+  DrafterConfig config;
+  DrafterParams params;
+  Compute compute;
+  at::Tensor embedding, head;
+
+  // One step: drafts, the target's pass over them, what survives. The caches end at what is committed.
+  DecodeStep step(TargetSession& session, DraftSession& draft, Output& out, std::int64_t num_drafts) const;
+};
+
+SpeculativeDecoder::SpeculativeDecoder(Target& target, const LoadedDrafter& drafter, Compute compute) {
+  const TargetInfo& info = target.info();
+  require(info.can_rewind, info.name, " (", info.architecture,
+          ") keeps a recurrent state that cannot be cut back to the accepted tokens, so it cannot be decoded with a"
+          " drafter; decode without one");
+  check_drafter_fits(info, drafter.config);
+  const at::ScalarType type = compute == Compute::kBFloat16 ? at::kBFloat16 : at::kFloat;
+  at::Tensor embedding = target.embedding(), head = target.head();
+  const bool tied = embedding.is_same(head);
+  embedding = embedding.to(type);
+  head = tied ? embedding : head.to(type);
+  state_ = std::make_unique<State>(
+      State{target, drafter.config, params_in(drafter.params, type), compute, std::move(embedding), std::move(head)});
+}
+SpeculativeDecoder::~SpeculativeDecoder() = default;
+
+DecodeStep SpeculativeDecoder::State::step(TargetSession& session, DraftSession& draft, Output& out,
+                                           std::int64_t num_drafts) const {
+  const std::int32_t anchor = out.result.tokens.back();
+  std::vector<std::int32_t> drafts;
+  if (num_drafts > 0) drafts = draft.propose(anchor, num_drafts);
+  std::vector<std::int32_t> block{anchor};
+  block.insert(block.end(), drafts.begin(), drafts.end());
+
+  const std::int64_t begin = session.length();
+  const TargetSession::Pass pass = session.extend(block);
+  const std::vector<std::int32_t> choices = greedy_choices(pass.logits);
+  const std::int64_t accepted = accepted_prefix(drafts, std::span(choices).first(drafts.size()));
+  session.truncate(begin + 1 + accepted);
+  draft.append(pass.features.narrow(0, 0, 1 + accepted));
+
+  out.show(pass.logits.narrow(0, 0, 1 + accepted));
+  // Accepted drafts equal the target's choices, so its first accepted + 1 choices are the new tokens.
+  const bool whole = out.commit(std::span(choices).first(1 + accepted));
+  return {.num_drafts = num_drafts, .num_accepted = accepted, .cut = !whole || num_drafts < config.block_size - 1};
+}
+
+DecodeResult SpeculativeDecoder::decode(std::span<const std::int32_t> prompt, const DecodeOptions& options) {
+  const at::NoGradGuard no_grad;
+  const State& s = *state_;
+  const TargetInfo& info = s.target.info();
+  check_request(info, prompt, options);
+  const std::int64_t whole = s.config.block_size - 1;
+  const std::int64_t capacity = static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens + s.config.block_size;
+  const auto session = s.target.session(s.config.target_layer_ids, capacity);
+  DraftSession draft(s.config, s.params, s.embedding, s.head, capacity, s.compute);
+
+  Stopwatch watch;
+  Output out(info, options, watch);
+  const at::Tensor logits = prefill(*session, info.vocab_size, prompt, [&](const at::Tensor& f) { draft.append(f); });
+  const std::vector<std::int32_t> first = greedy_choices(logits);
+  out.show(logits);
+  out.result.prefill_seconds = watch.lap();
+  out.commit(first);
+  if (options.limit_rule == LimitRule::kShorten) {
+    while (!out.ended() && out.remaining() > 0) {
+      out.result.steps.push_back(s.step(*session, draft, out, std::min(whole, out.remaining() - 1)));
+    }
+  } else {
+    for (std::int64_t produced = 0; !out.ended() && produced < options.max_new_tokens;) {
+      out.result.steps.push_back(s.step(*session, draft, out, whole));
+      produced += out.result.steps.back().num_accepted + 1;
+    }
+  }
+  out.result.decode_seconds = watch.lap();
+  return std::move(out.result);
+}
+
+}  // namespace draftsmith
