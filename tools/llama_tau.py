@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Has llama.cpp's own speculative decoder run an exported drafter, and says how many drafts it accepted.
+
+Reads prompts as JSON lines, {"text": "...", "ids": [...]}: `text` is the whole rendered prompt with its special tokens written
+out; `ids`, where given, is what it must tokenize to (only the count can be checked). Prints one JSON object:
+
+  tau                 tokens per step, pooled over steps; left out are the first step of a request (it starts at the last prompt
+                      token, which other decoders count as part of the prompt) and steps that the limit or an end id cut
+  tokens_per_second   decoding only, over all requests
+  requests            per prompt: its number of tokens, the new tokens' ids (end id included), steps {drafts, accepted, cut, first}
+
+Greedy throughout. Example:
+  tools/llama_tau.py --target model.gguf --drafter drafter.gguf --draft-max 7 --prompts prompts.jsonl --max-new-tokens 128
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+DRAFT = re.compile(r"draft candidate\s+0, pos\s+(\d+):\s+(\d+) ")
+STEP = re.compile(r"accepted (\d+)/(\d+) draft tokens, the last target token is: \((\d+)\)")
+END_ID = re.compile(r"EOG token\s*=\s*(\d+)")
+ENCODED = re.compile(r"encoded\s+(\d+) tokens in")
+DECODED = re.compile(r"decoded\s+(\d+) tokens in\s+([0-9.]+) seconds")
+
+
+class Failure(Exception):
+    pass
+
+
+def parse_log(log, draft_max, max_new_tokens):
+    """One request out of the decoder's debug log."""
+    end_ids = {int(m.group(1)) for m in END_ID.finditer(log)}
+    encoded, decoded = ENCODED.search(log), DECODED.search(log)
+    if not encoded or not decoded:
+        raise Failure("the decoder's log has no line with the number of encoded and decoded tokens")
+    tokens, steps, drafts, ended = [], [], [], False
+    for line in log.splitlines():
+        if m := DRAFT.search(line):
+            if int(m.group(1)) == 0:
+                drafts = []
+            drafts.append(int(m.group(2)))
+        elif (m := STEP.search(line)) and not ended and len(tokens) < max_new_tokens:
+            accepted, offered, last = (int(x) for x in m.groups())
+            new = drafts[:accepted]
+            if len(new) != accepted:
+                raise Failure(f"the log shows {len(new)} drafts where {accepted} were accepted")
+            end_at = next((i for i, t in enumerate(new) if t in end_ids), None)
+            cut = end_at is not None or len(tokens) + draft_max + 1 > max_new_tokens
+            new = new + [last] if end_at is None else new[: end_at + 1]
+            steps.append({"drafts": offered, "accepted": accepted, "cut": cut, "first": not steps})
+            tokens += new
+            ended = new[-1] in end_ids
+            drafts = []
+    return {
+        "prompt_tokens": int(encoded.group(1)),
+        "tokens": tokens[:max_new_tokens],
+        "ended": ended and len(tokens) <= max_new_tokens,
+        "seconds": float(decoded.group(2)),
+        "decoded_tokens": int(decoded.group(1)),
+        "steps": steps,
+    }
+
+
+def run_one(args, prompt, folder):
+    file = os.path.join(folder, "prompt.txt")
+    with open(file, "w", encoding="utf-8", newline="") as f:
+        f.write(prompt["text"] + "\n")  # the decoder drops one newline at the end
+    command = [
+        args.binary, "-m", args.target, "-md", args.drafter, "--spec-type", "draft-dflash",
+        "--spec-draft-n-max", str(args.draft_max), "--spec-draft-n-min", "0", "--spec-draft-p-min", "0",
+        "--temp", "0", "--samplers", "top_k", "--top-k", "1", "-n", str(args.max_new_tokens), "-c", str(args.context),
+        "-f", file, "--no-escape", "-lv", "5", "--log-colors", "off",
+    ]  # fmt: skip
+    if args.threads:
+        command += ["-t", str(args.threads), "-tb", str(args.threads)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    log = done.stderr.decode("utf-8", "replace")
+    if done.returncode != 0:
+        tail = "\n".join(log.splitlines()[-15:])
+        raise Failure(f"{args.binary} ended with {done.returncode}:\n{tail}")
+    request = parse_log(log, args.draft_max, args.max_new_tokens)
+    if "ids" in prompt and len(prompt["ids"]) != request["prompt_tokens"]:
+        raise Failure(
+            f"a prompt of {len(prompt['ids'])} tokens became {request['prompt_tokens']} in llama.cpp: {prompt['text'][:80]!r}"
+        )
+    return request
+
+
+def summary(requests):
+    whole = [s for r in requests for s in r["steps"] if not s["cut"] and not s["first"]]
+    seconds = sum(r["seconds"] for r in requests)
+    return {
+        "tau": sum(s["accepted"] + 1 for s in whole) / len(whole) if whole else None,
+        "steps": len(whole),
+        "left_out_steps": sum(len(r["steps"]) for r in requests) - len(whole),
+        "tokens_per_second": sum(r["decoded_tokens"] for r in requests) / seconds if seconds > 0 else None,
+        "requests": requests,
+    }
+
+
+def main():
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=os.path.join(here, ".deps/llama-build/bin/llama-speculative-simple"))
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--drafter", required=True, help="GGUF that `draftsmith export --to gguf` wrote")
+    parser.add_argument("--prompts", required=True, help="JSON lines with text and, optionally, ids")
+    parser.add_argument("--draft-max", type=int, required=True, help="drafts per step: the block size less one")
+    parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--limit", type=int, default=0, help="only so many prompts")
+    parser.add_argument("--context", type=int, default=4096)
+    parser.add_argument("--threads", type=int, default=0)
+    args = parser.parse_args()
+    try:
+        with open(args.prompts, encoding="utf-8") as f:
+            prompts = [json.loads(line) for line in f if line.strip()]
+        prompts = prompts[: args.limit] if args.limit else prompts
+        if not prompts:
+            raise Failure(f"{args.prompts} holds no prompt")
+        requests = []
+        with tempfile.TemporaryDirectory() as folder:
+            for i, prompt in enumerate(prompts):
+                requests.append(run_one(args, prompt, folder))
+                print(f"{i + 1}/{len(prompts)} requests", file=sys.stderr)
+    except (Failure, OSError, ValueError, KeyError) as error:
+        print(f"llama_tau: {error}", file=sys.stderr)
+        return 1
+    json.dump(summary(requests), sys.stdout)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
