@@ -1,0 +1,126 @@
+#include "draftsmith/train/feature_cache.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "draftsmith/base/check.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr std::int64_t kElementBytes = 2;  // bf16
+
+// A file without a name: a crash leaves nothing behind.
+int nameless_file(const std::filesystem::path& folder) {
+  std::string name = (folder / ".features-XXXXXX").string();
+  const int file = mkstemp(name.data());
+  if (file >= 0) unlink(name.c_str());
+  return file;
+}
+
+}  // namespace
+
+FeatureCache::FeatureCache(Target& target, const DataSet& data, FeatureCacheOptions options)
+    : target_(target), data_(data), options_(std::move(options)), entries_(data.num_documents()) {
+  width_ = static_cast<std::int64_t>(options_.taps.size()) * target.info().hidden_size;
+}
+
+FeatureCache::~FeatureCache() {
+  if (file_ >= 0) close(file_);
+}
+
+std::int64_t FeatureCache::capacity_tokens() const {
+  return (options_.memory_bytes + options_.disk_bytes) / std::max<std::int64_t>(width_ * kElementBytes, 1);
+}
+
+bool FeatureCache::holds(std::int64_t document) const {
+  const Entry& entry = entries_[document];
+  return entry.memory.defined() || entry.offset >= 0;
+}
+
+at::Tensor FeatureCache::row(std::span<const DocumentSpan> documents, std::int64_t length) {
+  at::Tensor out = at::zeros({length, width_}, at::kBFloat16);
+  for (const DocumentSpan& document : documents)
+    out.narrow(0, document.begin, document.length).copy_(features_of(document));
+  return out;
+}
+
+at::Tensor FeatureCache::features_of(const DocumentSpan& document) {
+  Entry& entry = entries_[document.document];
+  DRAFTSMITH_ASSERT(entry.length == 0 || entry.length == document.length);
+  entry.length = document.length;
+  if (entry.memory.defined()) return entry.memory;
+  if (entry.offset >= 0) return read_from_disk(entry);
+  at::Tensor features = compute(document);
+  keep(entry, features);
+  return features;
+}
+
+at::Tensor FeatureCache::compute(const DocumentSpan& document) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::span<const std::int32_t> tokens = data_.tokens_of(document.document).first(document.length);
+  std::vector<DocumentFeatures> result = target_.features(std::span(&tokens, 1), options_.taps, false);
+  DRAFTSMITH_ASSERT(result.size() == 1 && result[0].taps.size(0) == document.length &&
+                    result[0].taps.size(1) == width_);
+  computed_tokens_ += document.length;
+  computed_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result[0].taps.to(at::kBFloat16).contiguous();
+}
+
+void FeatureCache::keep(Entry& entry, const at::Tensor& features) {
+  const std::int64_t bytes = features.numel() * kElementBytes;
+  if (memory_used_ + bytes <= options_.memory_bytes) {
+    entry.memory = features;
+    memory_used_ += bytes;
+  } else if (disk_used_ + bytes > options_.disk_bytes || !write_to_disk(entry, features)) {
+    return;
+  }
+  held_tokens_ += features.size(0);
+}
+
+bool FeatureCache::write_to_disk(Entry& entry, const at::Tensor& features) {
+  if (file_ < 0) file_ = nameless_file(options_.folder);
+  const auto* bytes = static_cast<const char*>(features.const_data_ptr());
+  const std::int64_t size = features.numel() * kElementBytes;
+  std::int64_t written = 0;
+  while (file_ >= 0 && written < size) {
+    const ssize_t n = pwrite(file_, bytes + written, size - written, disk_used_ + written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    written += n;
+  }
+  if (written < size) {
+    options_.disk_bytes = 0;  // what is there stays readable; nothing more is put there
+    if (options_.notice)
+      options_.notice(text_of("the feature cache cannot grow in ", options_.folder.string(), " (", std::strerror(errno),
+                              "); features that do not fit are computed again each epoch"));
+    return false;
+  }
+  entry.offset = disk_used_;
+  disk_used_ += size;
+  return true;
+}
+
+at::Tensor FeatureCache::read_from_disk(const Entry& entry) const {
+  at::Tensor out = at::empty({entry.length, width_}, at::kBFloat16);
+  auto* bytes = static_cast<char*>(out.mutable_data_ptr());
+  const std::int64_t size = out.numel() * kElementBytes;
+  for (std::int64_t done = 0; done < size;) {
+    const ssize_t n = pread(file_, bytes + done, size - done, entry.offset + done);
+    if (n < 0 && errno == EINTR) continue;
+    require(n > 0, "cannot read the feature cache in ", options_.folder.string(), ": ", std::strerror(errno));
+    done += n;
+  }
+  return out;
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,75 @@
+#include "draftsmith/train/optimizer.h"
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
+
+#include "draftsmith/base/check.h"
+
+namespace draftsmith {
+
+Optimizer::Optimizer(const DrafterParams& params, const TrainConfig& config) : config_(config) {
+  matrices_.weight_decay = config.weight_decay;
+  visit_params(params, [&](const std::string& name, const at::Tensor& tensor) {
+    DRAFTSMITH_ASSERT(tensor.scalar_type() == at::kFloat && tensor.is_contiguous());
+    at::Tensor master = tensor.detach();
+    params_.push_back({name, tensor});
+    tensor.set_requires_grad(true);
+    first_moments_.push_back(at::zeros_like(master));
+    second_moments_.push_back(at::zeros_like(master));
+    Group& group = tensor.dim() > 1 ? matrices_ : vectors_;
+    group.params.push_back(tensor);
+    group.first_moments.push_back(first_moments_.back());
+    group.second_moments.push_back(second_moments_.back());
+  });
+}
+
+double Optimizer::step(double weight_sum, double learning_rate) {
+  DRAFTSMITH_ASSERT(weight_sum > 0);
+  double squares = 0;  // tensor after tensor in list order: the same sum every time
+  for (const NamedTensor& param : params_) {
+    if (!param.tensor.grad().defined()) continue;
+    const double norm = at::linalg_vector_norm(param.tensor.grad(), 2).item<double>();
+    squares += norm * norm;
+  }
+  const double norm = std::sqrt(squares) / weight_sum;
+  require(std::isfinite(norm), "the gradient of step ", num_steps_ + 1,
+          " is not finite; lower train.learning_rate or set train.compute to fp32");
+  double scale = 1 / weight_sum;
+  if (config_.clip > 0 && norm > config_.clip) scale *= config_.clip / norm;
+  for (const NamedTensor& param : params_)
+    if (param.tensor.grad().defined()) param.tensor.mutable_grad().mul_(scale);
+  ++num_steps_;
+  update(matrices_, learning_rate);
+  update(vectors_, learning_rate);
+  clear_gradients();
+  return norm;
+}
+
+void Optimizer::update(Group& group, double learning_rate) {
+  std::vector<at::Tensor> params, grads, steps;
+  for (const at::Tensor& param : group.params) {
+    params.push_back(param.detach());  // shares the memory; the update itself is not recorded
+    grads.push_back(param.grad().defined() ? param.grad() : at::zeros_like(params.back()));
+    steps.push_back(at::full({}, static_cast<double>(num_steps_), at::kFloat));
+  }
+  if (params.empty()) return;
+  at::_fused_adamw_(params, grads, group.first_moments, group.second_moments, {}, steps, learning_rate, config_.beta1,
+                    config_.beta2, group.weight_decay, config_.adam_eps, /*amsgrad=*/false, /*maximize=*/false);
+}
+
+void Optimizer::clear_gradients() {
+  for (const NamedTensor& param : params_) param.tensor.mutable_grad() = at::Tensor();
+}
+
+std::vector<NamedTensor> Optimizer::state() const {
+  std::vector<NamedTensor> out;
+  for (std::size_t i = 0; i < params_.size(); ++i) out.push_back({"exp_avg." + params_[i].name, first_moments_[i]});
+  for (std::size_t i = 0; i < params_.size(); ++i) out.push_back({"exp_avg_sq." + params_[i].name, second_moments_[i]});
+  return out;
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,149 @@
+#include "draftsmith/train/plan.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/draft/drafter.h"
+#include "draftsmith/train/rows.h"
+
+namespace draftsmith {
+namespace {
+
+std::string in_words(std::int64_t bytes) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(bytes < 10'000'000'000 ? 0 : 1);
+  if (bytes < 10'000'000'000)
+    out << static_cast<double>(bytes) / 1e6 << " MB";
+  else
+    out << static_cast<double>(bytes) / 1e9 << " GB";
+  return out.str();
+}
+
+std::vector<LayerKind> layer_kinds(const DraftConfig& draft) {
+  std::vector<LayerKind> kinds(draft.layers, LayerKind::kFull);
+  for (const std::int64_t layer : draft.sliding_layers) {
+    require(layer >= 0 && layer < draft.layers, "draft.sliding_layers names layer ", layer,
+            "; the drafter has layers 0 .. ", draft.layers - 1);
+    kinds[layer] = LayerKind::kSliding;
+  }
+  require(draft.sliding_layers.empty() || draft.sliding_window > 0,
+          "draft.sliding_layers names layers but draft.sliding_window is ", draft.sliding_window, "; give the window");
+  require(draft.sliding_window == 0 || !draft.sliding_layers.empty(), "draft.sliding_window is ", draft.sliding_window,
+          " but draft.sliding_layers names no layer");
+  return kinds;
+}
+
+void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
+  RowSchedule schedule(data, config);
+  const PackPlan& epoch = schedule.plan(0);
+  plan.documents = data.num_documents();
+  plan.documents_cut = epoch.num_cut;
+  plan.documents_left_out = epoch.num_without_anchor;
+  plan.rows = static_cast<std::int64_t>(epoch.rows.size());
+  plan.steps_an_epoch = (plan.rows + config.train.accumulation - 1) / config.train.accumulation;
+  for (std::int64_t row = 0; row < plan.rows; ++row) {
+    const Pack pack = make_pack(data, epoch.rows[row], schedule.pack_options(0));
+    for (const DocumentSpan& document : pack.documents) plan.tokens += document.length;
+    plan.supervised_tokens += std::count(pack.loss_mask.begin(), pack.loss_mask.end(), 1);
+    Rng rng(config.seed, RngPurpose::kAnchors, {static_cast<std::uint64_t>(row)});  // only their number counts here
+    plan.anchors += static_cast<std::int64_t>(sample_anchors(pack, schedule.anchor_options(), rng).size());
+  }
+  if (config.train.max_minutes <= 0) plan.total_steps = schedule.num_steps();
+}
+
+void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target) {
+  const DrafterConfig& d = plan.drafter;
+  const std::int64_t element = config.train.compute == "fp32" ? 4 : 2;
+  plan.bytes_parameters = plan.parameters * 16;
+  plan.bytes_target_tables = target.vocab_size * target.hidden_size * element;
+  plan.bytes_features = plan.tokens * d.num_taps() * d.hidden_size * 2;
+  // What the backward pass needs of a layer: its inputs and norms, q k v and the attention's output, the MLP's three
+  // products.
+  const std::int64_t queries = config.train.anchors_per_pack * d.block_size;
+  const std::int64_t query_width = d.num_heads * d.head_dim, kv_width = 2 * d.num_kv_heads * d.head_dim;
+  const std::int64_t a_query = 6 * d.hidden_size + 3 * query_width + 2 * kv_width + 4 * d.intermediate_size;
+  const std::int64_t a_context = 2 * kv_width;
+  const std::int64_t context = config.train.row_length * (d.num_taps() + 2) * d.hidden_size;
+  plan.bytes_activations =
+      element * (d.num_layers * (queries * a_query + config.train.row_length * a_context) + context) +
+      3 * (std::int64_t{64} << 20);
+}
+
+}  // namespace
+
+DrafterConfig resolve_drafter_config(const RunConfig& config, const TargetInfo& target, std::int32_t mask_token_id) {
+  const DraftConfig& draft = config.draft;
+  require(draft.layers >= 1, "draft.layers is ", draft.layers, "; a drafter needs at least 1");
+  require(draft.hidden_size == 0 || draft.hidden_size == target.hidden_size, "draft.hidden_size is ", draft.hidden_size,
+          " but the target's is ", target.hidden_size, ", and the drafter shares its embedding and head; set it to 0");
+  require(mask_token_id >= 0 && mask_token_id < target.vocab_size, "draft.mask_token_id is ", mask_token_id,
+          "; the target's embedding has rows 0 .. ", target.vocab_size - 1);
+  const auto or_target = [](auto own, auto targets) { return own != 0 ? own : targets; };
+  DrafterConfig out;
+  out.hidden_size = target.hidden_size;
+  out.intermediate_size = or_target(draft.intermediate_size, target.intermediate_size);
+  out.num_layers = draft.layers;
+  out.num_heads = or_target(draft.heads, target.num_heads);
+  out.num_kv_heads = or_target(draft.kv_heads, target.num_kv_heads);
+  out.head_dim = or_target(draft.head_dim, target.head_dim);
+  out.vocab_size = target.vocab_size;
+  out.block_size = draft.block_size;
+  out.mask_token_id = mask_token_id;
+  out.num_target_layers = target.num_layers;
+  out.target_layer_ids = draft.taps;
+  if (draft.taps.empty())
+    out.target_layer_ids = default_taps(or_target(draft.num_taps, draft.layers), target.num_layers);
+  check_taps(out.target_layer_ids, target.num_layers);
+  out.rms_norm_eps = or_target(draft.norm_eps, target.norm_eps);
+  out.rope_theta = or_target(draft.rope_theta, target.rope_theta);
+  out.layer_kinds = layer_kinds(draft);
+  out.sliding_window = draft.sliding_window;
+  out.max_position_embeddings = or_target(target.context_length, out.max_position_embeddings);
+  check_drafter_config(out);
+  return out;
+}
+
+TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const DataFolder& data,
+                        const DrafterConfig& drafter) {
+  TrainPlan plan;
+  plan.drafter = drafter;
+  plan.parameters = num_parameters(drafter);
+  plan.eval_documents = std::min(data.eval.num_documents(), config.eval.prompts);
+  count_data(plan, config, data.train);
+  estimate_memory(plan, config, target);
+  return plan;
+}
+
+std::string to_text(const TrainPlan& plan, const RunConfig& config) {
+  std::ostringstream out;
+  const DrafterConfig& d = plan.drafter;
+  out << "drafter   " << std::fixed << std::setprecision(1) << static_cast<double>(plan.parameters) / 1e6
+      << "M trainable parameters: " << d.num_layers << " layers, block " << d.block_size << ", hidden " << d.hidden_size
+      << ", MLP " << d.intermediate_size << ", heads " << d.num_heads << '/' << d.num_kv_heads << " of " << d.head_dim
+      << ", mask token " << d.mask_token_id << ", taps";
+  for (const std::int64_t tap : d.target_layer_ids) out << ' ' << tap;
+  out << " of " << d.num_target_layers << " layers\n";
+  out << "data      " << plan.documents << " documents (" << plan.documents_cut << " cut, " << plan.documents_left_out
+      << " left out: no two supervised tokens in a row), " << plan.tokens << " tokens, " << plan.supervised_tokens
+      << " supervised; " << plan.eval_documents << " held-out documents\n";
+  out << "epoch     " << plan.rows << " rows of up to " << config.train.row_length << " tokens, " << plan.anchors
+      << " anchors, " << plan.steps_an_epoch << " steps of " << config.train.accumulation
+      << (config.train.accumulation == 1 ? " row" : " rows") << '\n';
+  out << "steps     ";
+  if (plan.total_steps > 0)
+    out << plan.total_steps << '\n';
+  else
+    out << "fitted to " << config.train.max_minutes << " minutes after the first 20\n";
+  const std::int64_t kept = std::min(plan.bytes_features, config.train.feature_cache_mb << 20);
+  const std::int64_t on_disk = std::min(plan.bytes_features - kept, config.train.feature_disk_mb << 20);
+  out << "memory    about "
+      << in_words(plan.bytes_parameters + plan.bytes_target_tables + kept + plan.bytes_activations)
+      << " beside the target: parameters and moments " << in_words(plan.bytes_parameters) << ", embedding "
+      << in_words(plan.bytes_target_tables) << ", features " << in_words(kept) << " (and " << in_words(on_disk)
+      << " on disk), activations " << in_words(plan.bytes_activations) << '\n';
+  return out.str();
+}
+
+}  // namespace draftsmith
