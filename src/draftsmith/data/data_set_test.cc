@@ -2,8 +2,10 @@
 #include "draftsmith/data/data_set.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <functional>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/store/safetensors.h"
@@ -54,7 +56,9 @@ TEST(DataSet, PromptIsWhatStandsBeforeTheFirstSupervisedToken) {
 
 TEST_F(DataFolderTest, WhatIsWrittenIsRead) {
   const DataSet data = two_documents();
-  write_data_folder(root_ / "d", {data, DataSet{.tokenizer_digest = data.tokenizer_digest}});
+  DataSet no_documents;
+  no_documents.tokenizer_digest = data.tokenizer_digest;
+  write_data_folder(root_ / "d", {data, no_documents});
   const DataFolder back = read_data_folder(root_ / "d");
   EXPECT_EQ(back.train.token_ids, data.token_ids);
   EXPECT_EQ(back.train.loss_mask, data.loss_mask);

@@ -33,12 +33,12 @@ class Tokenizer {
   virtual std::int32_t mask() const = 0;
   virtual bool adds_bos() const = 0;  // llama.cpp's server puts bos before every prompt
 
-  // SHA-256, hexadecimal, over what the GGUF file says of the vocabulary. For every token in id order: id, type (1 where the
-  // file gives none) and length of its bytes as little-endian i32, then the bytes; then for every merge, in order: length as
-  // little-endian i32, then its bytes.
+  // SHA-256, hexadecimal, over what the GGUF file says of the vocabulary. For every token in id order: id, type (1
+  // where the file gives none) and length of its bytes as little-endian i32, then the bytes; then for every merge, in
+  // order: length as little-endian i32, then its bytes.
   virtual std::string digest() const = 0;
   virtual std::string chat_template() const = 0;  // source text; "" = the model has none
-  std::string template_digest() const;  // SHA-256 of chat_template(), hexadecimal
+  std::string template_digest() const;            // SHA-256 of chat_template(), hexadecimal
 };
 
 struct MaskTokenChoice {

@@ -1,0 +1,158 @@
+// The only file that sees llama.cpp's Jinja engine. The variables and repairs are those of llama.cpp's server for plain
+// messages: system turns go into the next message where the template knows none, content becomes a list of parts where
+// the template takes nothing else, contents are trimmed for the one family that needs it.
+#include "draftsmith/text/chat_template.h"
+
+#include <jinja/caps.h>
+#include <jinja/lexer.h>
+#include <jinja/parser.h>
+#include <jinja/runtime.h>
+#include <json.h>
+
+#include <algorithm>
+#include <ctime>
+#include <string_view>
+#include <vector>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/store/files.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr std::size_t kMaxSource = std::size_t{1} << 20;
+constexpr int kMaxNesting = 200;  // the engine parses and renders by recursion
+
+// The engine reports over several lines, the source drawn in between; one sentence of it is kept.
+std::string one_line(std::string_view report) {
+  std::string line;
+  for (char c : report) {
+    if (c == '\n' || c == '\r') c = ' ';
+    if (c == '-' && !line.empty() && line.back() == '-') continue;
+    if (c == ' ' && (line.empty() || line.back() == ' ')) continue;
+    line += c;
+  }
+  while (!line.empty() && (line.front() == '-' || line.front() == ' ')) line.erase(line.begin());
+  return line;
+}
+
+void check_source(const std::string& source) {
+  require(!source.empty(), "the model has no chat template; give one with --template FILE");
+  require(source.size() <= kMaxSource, "the chat template has ", source.size(), " bytes; at most ", kMaxSource,
+          " are read");
+  int depth = 0;
+  for (char c : source) {
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}') depth = std::max(0, depth - 1);
+    require(depth <= kMaxNesting, "the chat template nests its brackets more than ", kMaxNesting, " deep");
+  }
+}
+
+std::string trimmed(const std::string& text) {
+  const char* space = " \t\n\r\v\f";
+  const std::size_t begin = text.find_first_not_of(space);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(space) - begin + 1);
+}
+
+std::string formatted(const std::tm& time, const char* format) {
+  char buffer[64];
+  return std::string(buffer, std::strftime(buffer, sizeof(buffer), format, &time));
+}
+
+}  // namespace
+
+struct ChatTemplate::State {
+  std::string source;  // as given: what the digest is of
+  std::string bos_text, eos_text;
+  jinja::program program;
+  jinja::caps caps;
+  std::time_t now = 0;
+  std::string datetime, date;
+  bool trims_content = false;
+
+  common_json content_of(const std::string& text) const {
+    const std::string content = trims_content ? trimmed(text) : text;
+    if (caps.supports_string_content || !caps.supports_typed_content) return common_json(content);
+    return common_json::array({common_json{{"type", "text"}, {"text", content}}});
+  }
+
+  common_json messages_of(std::span<const ChatMessage> messages) const {
+    std::vector<ChatMessage> list(messages.begin(), messages.end());
+    if (!caps.supports_system_role && !list.empty() && list[0].role == "system") {
+      if (list.size() > 1) list[1].content = list[0].content + "\n" + list[1].content;
+      list.erase(list.begin());
+    }
+    common_json out = common_json::array();
+    for (const ChatMessage& message : list)
+      out.push_back(common_json{{"role", message.role}, {"content", content_of(message.content)}});
+    return out;
+  }
+
+  std::string render(std::span<const ChatMessage> messages, GenerationPrompt generation_prompt) const {
+    jinja::context context(source);
+    context.current_time = now;
+    common_json input{{"messages", messages_of(messages)}, {"bos_token", bos_text}, {"eos_token", eos_text},
+                      {"enable_thinking", true},           {"datetime", datetime},  {"date_string", date}};
+    if (generation_prompt == GenerationPrompt::kAdd) input["add_generation_prompt"] = true;
+    jinja::global_from_json(context, input, false);
+    jinja::runtime runtime(context);
+    return jinja::runtime::gather_string_parts(runtime.execute(program))->as_string().str();
+  }
+};
+
+ChatTemplate::ChatTemplate(std::string source, std::string bos_text, std::string eos_text)
+    : state_(std::make_unique<State>()) {
+  check_source(source);
+  State& state = *state_;
+  state.source = std::move(source);
+  state.bos_text = std::move(bos_text);
+  state.eos_text = std::move(eos_text);
+  state.now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&state.now, &local);
+  state.datetime = formatted(local, "%b %d %Y");
+  state.date = formatted(local, "%d %b %Y");
+  state.trims_content =
+      state.source.find("You have access to the following functions in JSONSchema format") != std::string::npos;
+  try {
+    jinja::lexer lexer;
+    state.program = jinja::parse_from_tokens(lexer.tokenize(state.source));
+    state.caps = jinja::caps_get(state.program);
+  } catch (const std::exception& error) {
+    fail("the chat template cannot be parsed: ", one_line(error.what()));
+  }
+  const std::vector<ChatMessage> probe = {{"user", "a"}, {"assistant", "b"}};
+  try {
+    state.render(std::span(probe).first(1), GenerationPrompt::kAdd);
+    state.render(probe, GenerationPrompt::kOmit);
+  } catch (const std::exception& error) {
+    fail("the chat template cannot be rendered: ", one_line(error.what()));
+  }
+}
+
+ChatTemplate ChatTemplate::of(const Tokenizer& tokenizer, const std::string& source) {
+  const auto text = [&](std::int32_t id) { return id < 0 ? std::string() : tokenizer.piece(id, true); };
+  return {source.empty() ? tokenizer.chat_template() : source, text(tokenizer.bos()), text(tokenizer.eos())};
+}
+
+ChatTemplate::~ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+std::string ChatTemplate::render(std::span<const ChatMessage> messages, GenerationPrompt generation_prompt) const {
+  try {
+    return state_->render(messages, generation_prompt);
+  } catch (const std::exception& error) {
+    fail("the chat template refuses the conversation: ", one_line(error.what()));
+  }
+}
+
+const std::string& ChatTemplate::source() const { return state_->source; }
+
+std::string ChatTemplate::digest() const {
+  Sha256 sha;
+  sha.add(state_->source);
+  return sha.hex();
+}
+
+}  // namespace draftsmith
