@@ -1,0 +1,79 @@
+// `draftsmith eval`: held-out prompts, decoded with and without the drafter.
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "draftsmith/app/commands.h"
+#include "draftsmith/app/drafter_paths.h"
+#include "draftsmith/app/open_target.h"
+#include "draftsmith/app/terminal.h"
+#include "draftsmith/base/check.h"
+#include "draftsmith/data/data_set.h"
+#include "draftsmith/decode/evaluate.h"
+#include "draftsmith/draft/drafter.h"
+#include "draftsmith/store/files.h"
+
+namespace draftsmith {
+namespace {
+
+struct EvalArguments {
+  std::string drafter, model, data, json;
+  std::string compute = "bf16";
+  std::int64_t prompts = 40, max_new_tokens = 128, threads = 0;
+  bool quiet = false;
+};
+
+std::string data_path(const EvalArguments& arguments) {
+  if (!arguments.data.empty()) return arguments.data;
+  const auto run = find_run_config(arguments.drafter);
+  if (!run) throw UsageError("--data is needed: the drafter's folder does not say which data it was trained on");
+  return run->data.path;
+}
+
+void run(const EvalArguments& arguments) {
+  Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
+  const auto folder = find_drafter_folder(arguments.drafter);
+  const LoadedDrafter drafter = read_drafter_folder(folder);
+  const DataSet prompts = read_data_folder(data_path(arguments)).eval;
+  const auto target = open_target({.model = target_path(arguments.model, folder),
+                                   .threads = arguments.threads,
+                                   .compute = arguments.compute,
+                                   .data = &prompts,
+                                   .notice = terminal.notices()});
+  EvalOptions options;
+  options.prompts = arguments.prompts;
+  options.max_new_tokens = arguments.max_new_tokens;
+  options.compute = compute_from_text(arguments.compute);
+  const EvalReport report = evaluate(*target, drafter, prompts, options, terminal.progress("decoding"));
+  terminal.finish();
+  if (!arguments.json.empty()) write_text_file(arguments.json, eval_report_json(report));
+  std::fputs(eval_report_table(report).c_str(), stdout);
+  require(report.lossless(), "decoding with the drafter changed the target's output in ", report.num_failures,
+          " requests (", report.num_ties, " ties); this is a fault of the program: please report it");
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  auto arguments = std::make_shared<EvalArguments>();
+  auto* command = app.add_subcommand("eval", "Measure a drafter: tau, acceptance per slot, speed, losslessness");
+  command->add_option("--drafter", arguments->drafter, "run folder, checkpoint or drafter folder")->required();
+  command->add_option("--model", arguments->model, "target GGUF (default: the one the drafter was trained for)");
+  command->add_option("--data", arguments->data, "prepared data; its eval.safetensors is used (default: the run's)");
+  command->add_option("--prompts", arguments->prompts, "how many held-out prompts; 0 = all")->capture_default_str();
+  command->add_option("--max-new-tokens", arguments->max_new_tokens, "most tokens per prompt")->capture_default_str();
+  command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")->capture_default_str();
+  command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();
+  command->add_option("--json", arguments->json, "write the whole report here");
+  command->add_flag("--quiet", arguments->quiet, "no progress");
+  command->footer(
+      "tau is the mean number of tokens a pass of the target produces (accepted drafts + 1); 1 is no gain.\n"
+      "Example:\n  draftsmith eval --drafter runs/smollm2 --prompts 40 --json eval.json");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,177 @@
+// `draftsmith inspect`: what a file or folder is, for people.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "draftsmith/app/commands.h"
+#include "draftsmith/app/drafter_paths.h"
+#include "draftsmith/app/terminal.h"
+#include "draftsmith/base/check.h"
+#include "draftsmith/data/data_set.h"
+#include "draftsmith/draft/drafter.h"
+#include "draftsmith/store/gguf.h"
+#include "draftsmith/store/safetensors.h"
+#include "draftsmith/train/checkpoint.h"
+
+namespace draftsmith {
+namespace fs = std::filesystem;
+namespace {
+
+void row(const std::string& name, const std::string& value) { std::printf("  %-22s %s\n", name.c_str(), value.c_str()); }
+
+template <class List>
+std::string joined(const List& list) {
+  std::string text;
+  for (const auto& item : list) text += (text.empty() ? "" : ", ") + text_of(item);
+  return "[" + text + "]";
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const auto size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+// ---- GGUF -----------------------------------------------------------------------------------------------------
+
+std::string value_text(const GgufValue& value) {
+  struct Text {
+    std::string operator()(const std::string& s) const { return s.size() > 60 ? s.substr(0, 57) + "..." : s; }
+    std::string operator()(bool b) const { return b ? "true" : "false"; }
+    std::string operator()(std::int64_t i) const { return std::to_string(i); }
+    std::string operator()(double d) const { return text_of(d); }
+    std::string operator()(const std::vector<std::string>& v) const { return std::to_string(v.size()) + " strings"; }
+    std::string operator()(const std::vector<std::int64_t>& v) const {
+      return v.size() <= 16 ? joined(v) : std::to_string(v.size()) + " integers";
+    }
+    std::string operator()(const std::vector<double>& v) const {
+      return v.size() <= 16 ? joined(v) : std::to_string(v.size()) + " numbers";
+    }
+  };
+  std::string text = std::visit(Text{}, value);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+void inspect_gguf(const fs::path& path, bool all_tensors) {
+  const GgufFile file = read_gguf(path);
+  const bool drafter = file.architecture() == "dflash";
+  std::printf("%s: GGUF version %u, %s\n", path.c_str(), file.version,
+              drafter ? "a DFlash drafter for llama.cpp" : "a model that can be a target if llama.cpp runs it");
+  std::map<std::string, std::int64_t> types;
+  double parameters = 0, bytes = 0;
+  for (const auto& tensor : file.tensors) {
+    ++types[tensor.type_name];
+    double elements = 1;
+    for (const auto size : tensor.shape) elements *= static_cast<double>(size);
+    parameters += elements;
+    bytes += static_cast<double>(tensor.num_bytes);
+  }
+  std::string kinds;
+  for (const auto& [name, count] : types) kinds += (kinds.empty() ? "" : ", ") + std::to_string(count) + " " + name;
+  row("parameters", count_text(parameters));
+  row("tensors", std::to_string(file.tensors.size()) + " (" + kinds + "), " + count_text(bytes) + "B");
+  if (!drafter) row("head", file.find_tensor("output.weight") ? "output.weight" : "tied to the embedding");
+  for (const auto& [key, value] : file.keys) row(key, value_text(value));
+  if (!all_tensors) return;
+  for (const auto& tensor : file.tensors) row(tensor.name, tensor.type_name + "  " + shape_text(tensor.shape));
+}
+
+// ---- drafters and checkpoints -----------------------------------------------------------------------------------
+
+void inspect_drafter(const fs::path& folder, bool all_tensors) {
+  const LoadedDrafter drafter = read_drafter_folder(folder);
+  const DrafterConfig& c = drafter.config;
+  const bool checkpoint = fs::exists(folder / "state.json");
+  std::printf("%s: %s\n", folder.c_str(), checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a DFlash drafter");
+  row("parameters", count_text(static_cast<double>(num_parameters(c))) + " (" + std::to_string(num_parameters(c)) + ")");
+  row("layers", std::to_string(c.num_layers) + ", hidden " + std::to_string(c.hidden_size) + ", MLP " +
+                    std::to_string(c.intermediate_size));
+  row("heads", std::to_string(c.num_heads) + " query, " + std::to_string(c.num_kv_heads) + " key/value, of " +
+                   std::to_string(c.head_dim));
+  row("block size", std::to_string(c.block_size) + " (up to " + std::to_string(c.block_size - 1) + " drafts a pass)");
+  row("taps", joined(c.target_layer_ids) + " of " + std::to_string(c.num_target_layers) + " target layers");
+  row("mask token", std::to_string(c.mask_token_id) + ", vocabulary " + std::to_string(c.vocab_size));
+  row("rope base", text_of(c.rope_theta) + ", norm epsilon " + text_of(c.rms_norm_eps));
+  const auto sliding = std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding);
+  row("sliding layers", sliding == 0 ? "none" : std::to_string(sliding) + ", window " + std::to_string(c.sliding_window));
+  if (checkpoint) {
+    const TrainState state = read_train_state(folder);
+    row("step", std::to_string(state.step) + " of " + (state.total_steps ? std::to_string(state.total_steps) : "?"));
+    row("trained", count_text(static_cast<double>(state.tokens)) + " tokens in " + duration_text(state.seconds) +
+                       ", epoch " + std::to_string(state.epoch));
+    row("target", state.target);
+    row("seed", std::to_string(state.seed));
+  }
+  if (!all_tensors) return;
+  visit_params(drafter.params, [](const std::string& name, const at::Tensor& tensor) {
+    row(name, shape_text({tensor.sizes().begin(), tensor.sizes().end()}));
+  });
+}
+
+// ---- data -------------------------------------------------------------------------------------------------------
+
+void inspect_data_set(const std::string& name, const DataSet& data) {
+  std::int64_t supervised = 0, longest = 0;
+  for (const auto m : data.loss_mask) supervised += m;
+  std::map<std::string, std::int64_t> kinds;
+  for (std::int64_t d = 0; d < data.num_documents(); ++d) {
+    longest = std::max(longest, data.length(d));
+    if (!data.kind.empty()) ++kinds[data.kind_of(d)];
+  }
+  row(name, std::to_string(data.num_documents()) + " documents, " + std::to_string(data.num_tokens()) + " tokens, " +
+                std::to_string(supervised) + " supervised, longest " + std::to_string(longest));
+  for (const auto& [kind, count] : kinds) row("  " + kind, std::to_string(count));
+}
+
+void inspect_data_folder(const fs::path& folder) {
+  const DataFolder data = read_data_folder(folder);
+  std::printf("%s: prepared data\n", folder.c_str());
+  inspect_data_set("train", data.train);
+  inspect_data_set("eval", data.eval);
+  row("tokenizer digest", data.train.tokenizer_digest);
+  row("template digest", data.train.template_digest);
+}
+
+void inspect_safetensors(const fs::path& path) {
+  const SafetensorsFile file(path);
+  std::printf("%s: safetensors, %zu tensors\n", path.c_str(), file.tensors().size());
+  for (const auto& [key, value] : file.metadata()) row(key, value.size() > 80 ? value.substr(0, 77) + "..." : value);
+  for (const auto& [name, info] : file.tensors()) row(name, name_of(info.dtype) + "  " + shape_text(info.shape));
+}
+
+void run(const fs::path& path, bool all_tensors) {
+  require(fs::exists(path), path.string(), " does not exist");
+  if (fs::is_directory(path)) {
+    if (fs::exists(path / "train.safetensors")) return inspect_data_folder(path);
+    return inspect_drafter(find_drafter_folder(path), all_tensors);
+  }
+  if (path.extension() == ".safetensors") return inspect_safetensors(path);
+  inspect_gguf(path, all_tensors);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  struct Arguments {
+    std::string path;
+    bool tensors = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("inspect", "Explain a GGUF file, a drafter, a checkpoint or prepared data");
+  command->add_option("path", arguments->path, "file or folder")->required();
+  command->add_flag("--tensors", arguments->tensors, "list every tensor");
+  command->footer("Examples:\n  draftsmith inspect model.gguf\n  draftsmith inspect runs/smollm2\n  draftsmith inspect data/smollm2");
+  command->callback([arguments] { run(arguments->path, arguments->tensors); });
+}
+
+}  // namespace draftsmith

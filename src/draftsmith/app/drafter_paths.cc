@@ -1,0 +1,60 @@
+#include "draftsmith/app/drafter_paths.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/config/yaml.h"
+
+namespace draftsmith {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kRunFile = "run.yaml";
+
+// step-000120 sorts by its number because the number has leading zeros.
+std::optional<fs::path> newest_checkpoint(const fs::path& run) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error)) {
+    if (entry.path().filename().string().rfind("step-", 0) == 0 && fs::exists(entry.path() / "config.json")) {
+      found.push_back(entry.path());
+    }
+  }
+  if (found.empty()) return std::nullopt;
+  return *std::max_element(found.begin(), found.end());
+}
+
+}  // namespace
+
+fs::path find_drafter_folder(const fs::path& path) {
+  require(fs::exists(path), path.string(), " does not exist; give a drafter folder, a checkpoint or a run's folder");
+  require(fs::is_directory(path), path.string(),
+          " is a file; give a drafter folder (config.json, model.safetensors), a checkpoint or a run's folder");
+  if (fs::exists(path / "config.json")) return path;
+  const auto checkpoint = newest_checkpoint(path);
+  require(checkpoint.has_value(), path.string(),
+          " holds neither a drafter (config.json) nor checkpoints; has `draftsmith train` saved one yet?");
+  return *checkpoint;
+}
+
+std::optional<RunConfig> find_run_config(const fs::path& drafter) {
+  const fs::path here = fs::absolute(drafter);
+  for (const fs::path& folder : {here, here.parent_path(), here.parent_path().parent_path()}) {
+    if (fs::exists(folder / kRunFile)) return read_run_config(folder / kRunFile, {});
+  }
+  return std::nullopt;
+}
+
+fs::path target_path(const std::string& given, const fs::path& drafter) {
+  if (!given.empty()) return given;
+  const auto run = find_run_config(drafter);
+  if (!run) {
+    throw UsageError(text_of("--model is needed: ", drafter.string(), " does not say which target it was trained for"));
+  }
+  return run->model.path;
+}
+
+}  // namespace draftsmith

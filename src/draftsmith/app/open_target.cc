@@ -1,0 +1,42 @@
+#include "draftsmith/app/open_target.h"
+
+#include <ATen/Parallel.h>
+
+#include <thread>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/text/tokenizer.h"
+
+namespace draftsmith {
+namespace {
+
+void check_data_fits(const OpenTarget& wanted) {
+  const auto tokenizer = Tokenizer::from_gguf(wanted.model);
+  require(tokenizer->digest() == wanted.data->tokenizer_digest, "the data was prepared with another tokenizer than that of ",
+          wanted.model.string(), "; run `draftsmith prepare` again with this model");
+  if (tokenizer->template_digest() != wanted.data->template_digest && wanted.notice) {
+    wanted.notice("the data was prepared with another chat template than that of " + wanted.model.string());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Target> open_target(const OpenTarget& wanted) {
+  set_threads(wanted.threads);
+  compute_from_text(wanted.compute);
+  if (wanted.data != nullptr) check_data_fits(wanted);
+  return load_gguf_target(wanted.model, {.threads = wanted.threads, .compute = wanted.compute});
+}
+
+Compute compute_from_text(const std::string& text) {
+  if (text == "bf16") return Compute::kBFloat16;
+  if (text == "fp32") return Compute::kFloat32;
+  throw UsageError("--compute is bf16 or fp32, not " + text);
+}
+
+void set_threads(std::int64_t threads) {
+  const std::int64_t count = threads > 0 ? threads : static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  at::set_num_threads(static_cast<int>(count));
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,42 @@
+#include "draftsmith/app/terminal.h"
+
+#include <gtest/gtest.h>
+
+namespace draftsmith {
+namespace {
+
+TEST(ProgressLine, ShowsShareRateAndTimeLeft) {
+  const Progress progress{.done = 150, .total = 200, .unit = "rows", .detail = "loss 4.20"};
+  EXPECT_EQ(progress_line("training", progress, 100, 10), "training  150/200 rows (75%)  5/s  10s left  loss 4.20");
+}
+
+TEST(ProgressLine, SaysSecondsEachWhenOneTakesLonger) {
+  const Progress progress{.done = 2, .total = 4, .unit = "steps", .detail = ""};
+  EXPECT_EQ(progress_line("training", progress, 0, 8), "training  2/4 steps (50%)  4.0 s each  8s left");
+}
+
+TEST(ProgressLine, CountsFromWhereAResumedWorkBegan) {
+  const Progress progress{.done = 100, .total = 200, .unit = "steps", .detail = ""};
+  EXPECT_EQ(progress_line("training", progress, 100, 5), "training  100/200 steps (50%)");
+}
+
+TEST(ProgressLine, HasNoTimeLeftWithoutATotal) {
+  const Progress progress{.done = 20, .total = 0, .unit = "rows", .detail = ""};
+  EXPECT_EQ(progress_line("reading", progress, 0, 2), "reading  20 rows  10/s");
+}
+
+TEST(DurationText, PicksTheUnit) {
+  EXPECT_EQ(duration_text(3.4), "3s");
+  EXPECT_EQ(duration_text(200), "3m 20s");
+  EXPECT_EQ(duration_text(3720), "1h 02m");
+}
+
+TEST(CountText, KeepsFourDigitsAndShortensTheRest) {
+  EXPECT_EQ(count_text(1234), "1234");
+  EXPECT_EQ(count_text(15300), "15.3k");
+  EXPECT_EQ(count_text(2.5), "2.5");
+  EXPECT_EQ(count_text(1703998720), "1.7G");
+}
+
+}  // namespace
+}  // namespace draftsmith
