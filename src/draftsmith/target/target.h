@@ -1,6 +1,6 @@
 // The frozen target model: hidden states of documents for training, one-by-one or block passes for decoding, and the
-// embedding and head that the drafter shares. One interface; the engine is llama.cpp (any GGUF it runs, quantised as it is).
-// Everything is fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
+// embedding and head that the drafter shares. One interface; the engine is llama.cpp (any GGUF it runs, quantised as it
+// is). Everything is fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,9 +16,9 @@
 namespace draftsmith {
 
 struct TargetInfo {
-  std::string name;          // general.name or the file's name
-  std::string architecture;  // e.g. "llama"
-  std::string description;   // llama.cpp's one-line description (type, size)
+  std::string name;             // general.name or the file's name
+  std::string architecture;     // e.g. "llama"
+  std::string description;      // llama.cpp's one-line description (type, size)
   std::int64_t num_layers = 0;  // T
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;
@@ -33,8 +33,8 @@ struct TargetInfo {
   bool can_rewind = true;             // false: recurrent or hybrid cache; decoding with a drafter is refused by name
 };
 
-// Hidden states of one document: taps bf16 [N, K*H], in the order of the taps asked for; final bf16 [N, H] (after the final
-// norm) when asked for, else undefined.
+// Hidden states of one document: taps bf16 [N, K*H], in the order of the taps asked for; final bf16 [N, H] (after the
+// final norm) when asked for, else undefined.
 struct DocumentFeatures {
   at::Tensor taps;
   at::Tensor final_state;
@@ -51,6 +51,8 @@ class TargetSession {
   virtual std::int64_t length() const = 0;
   // Appends n >= 1 tokens in one pass. The caller keeps length() + n within capacity.
   virtual Pass extend(std::span<const std::int32_t> tokens) = 0;
+  // As extend(), with the logits [1, V] of the last token only: for a prompt, whose other distributions nobody needs.
+  virtual Pass prefill(std::span<const std::int32_t> tokens);
   // Forgets everything after the first `length` tokens.
   virtual void truncate(std::int64_t length) = 0;
 };
@@ -60,8 +62,8 @@ struct GenerateOptions {
   double temperature = 0;  // 0 = greedy
   double top_p = 1;
   std::int64_t top_k = 0;
-  std::uint64_t seed = 1;       // answer i depends on (seed, i) only, not on what runs beside it
-  std::int64_t parallel = 16;   // sequences at once
+  std::uint64_t seed = 1;      // answer i depends on (seed, i) only, not on what runs beside it
+  std::int64_t parallel = 16;  // sequences at once
 };
 
 class Target {
@@ -69,11 +71,13 @@ class Target {
   virtual ~Target() = default;
   virtual const TargetInfo& info() const = 0;
 
-  // Frozen, kept once: fp32 or bf16 as `dtype` asks ("bf16" | "fp32"). head() is the same tensor as embedding() when tied.
+  // Frozen, kept once: fp32 or bf16 as `dtype` asks ("bf16" | "fp32"). head() is the same tensor as embedding() when
+  // tied.
   virtual at::Tensor embedding() = 0;  // [V, H]
   virtual at::Tensor head() = 0;       // [V, H]
 
-  // Each document alone, positions from 0. taps: 0-based layer outputs. Several documents may share a call of the engine.
+  // Each document alone, positions from 0. taps: 0-based layer outputs. Several documents may share a call of the
+  // engine.
   virtual std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
                                                  std::span<const std::int64_t> taps, bool want_final_state) = 0;
 
@@ -85,7 +89,8 @@ class Target {
     std::vector<std::int32_t> tokens;
     bool ended = false;  // reached an end id
   };
-  virtual std::vector<Answer> generate(std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
+  virtual std::vector<Answer> generate(std::span<const std::vector<std::int32_t>> prompts,
+                                       const GenerateOptions& options,
                                        const std::function<void(std::int64_t index, const Answer&)>& on_answer) = 0;
 
   // A weight of the target by its GGUF name, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k;
@@ -94,13 +99,14 @@ class Target {
 };
 
 struct TargetOptions {
-  std::int64_t threads = 0;                 // 0 = all cores
-  std::string compute = "bf16";             // type of embedding() and head(): bf16 | fp32
+  std::int64_t threads = 0;      // 0 = all cores
+  std::string compute = "bf16";  // type of embedding() and head(): bf16 | fp32
 };
 // Checks the file before llama.cpp sees it, then loads it.
 std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options);
 
-// The default taps for `num_taps` of a target with T layers: one -> [T/2]; else round(1 + i (T-4)/(num-1)), halves to even.
+// The default taps for `num_taps` of a target with T layers: one -> [T/2]; else round(1 + i (T-4)/(num-1)), halves to
+// even.
 std::vector<std::int64_t> default_taps(std::int64_t num_taps, std::int64_t num_target_layers);
 // Refuses taps that repeat or leave 0 .. T-2.
 void check_taps(std::span<const std::int64_t> taps, std::int64_t num_target_layers);

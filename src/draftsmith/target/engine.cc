@@ -1,0 +1,132 @@
+// llama.cpp, called: loading, contexts, batches, and its log caught so that a failure can say why.
+#include "draftsmith/target/engine.h"
+
+#include <llama.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/target/taps.h"
+
+namespace draftsmith {
+namespace {
+
+// llama.cpp reports reasons only through its log. The first error line since clear() is the reason; later ones repeat
+// it in wider terms ("failed to load model").
+class EngineLog {
+ public:
+  static EngineLog& get() {
+    static EngineLog log;
+    return log;
+  }
+  void start() {
+    llama_log_set(&EngineLog::receive, this);
+    const std::lock_guard lock(mutex_);
+    reason_.clear();
+  }
+  std::string reason() {
+    const std::lock_guard lock(mutex_);
+    return reason_.empty() ? "it gave no reason" : reason_;
+  }
+
+ private:
+  static void receive(ggml_log_level level, const char* text, void* self_pointer) {
+    if (level != GGML_LOG_LEVEL_ERROR) return;
+    auto& self = *static_cast<EngineLog*>(self_pointer);
+    std::string line(text);
+    while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
+    // "llama_model_load: error loading model: ..." : the function's name tells a user nothing.
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);
+    const std::lock_guard lock(self.mutex_);
+    if (self.reason_.empty()) self.reason_ = line;
+  }
+
+  std::mutex mutex_;
+  std::string reason_;
+};
+
+}  // namespace
+
+void ModelDeleter::operator()(llama_model* model) const { llama_model_free(model); }
+void ContextDeleter::operator()(llama_context* context) const { llama_free(context); }
+
+std::shared_ptr<llama_model> load_model(const std::filesystem::path& file) {
+  static std::once_flag once;
+  std::call_once(once, [] { llama_backend_init(); });
+  EngineLog::get().start();
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = 0;
+  std::unique_ptr<llama_model, ModelDeleter> model(llama_model_load_from_file(file.c_str(), params));
+  require(model != nullptr, file.string(), ": llama.cpp cannot load this model: ", EngineLog::get().reason());
+  return model;
+}
+
+ContextPtr make_context(llama_model& model, const ContextOptions& options) {
+  EngineLog::get().start();
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = static_cast<std::uint32_t>(options.num_cells);
+  params.n_seq_max = static_cast<std::uint32_t>(options.num_sequences);
+  params.n_batch = static_cast<std::uint32_t>(options.batch_tokens);
+  params.n_ubatch = static_cast<std::uint32_t>(std::min<std::int64_t>(options.batch_tokens, 512));
+  params.n_outputs_max = static_cast<std::uint32_t>(std::max(options.batch_outputs, options.num_sequences));
+  params.n_threads = params.n_threads_batch = static_cast<std::int32_t>(options.threads);
+  params.kv_unified = options.shared_cache;
+  params.swa_full = true;  // a sliding layer keeps its whole past, so that any length can be cut back to
+  params.type_k = params.type_v = GGML_TYPE_F32;
+  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.pooling_type = LLAMA_POOLING_TYPE_NONE;
+  if (options.taps != nullptr) {
+    params.cb_eval = &TapReader::receive;
+    params.cb_eval_user_data = options.taps;
+  }
+  ContextPtr context(llama_init_from_model(&model, params));
+  require(context != nullptr, "the target cannot get a context of ", options.num_cells, " tokens (",
+          options.num_sequences, " sequences): ", EngineLog::get().reason());
+  return context;
+}
+
+void Batch::add(std::int32_t token, std::int64_t position, std::int64_t sequence, bool wants_output) {
+  tokens_.push_back(token);
+  positions_.push_back(static_cast<std::int32_t>(position));
+  num_sequences_.push_back(1);
+  sequences_.push_back(static_cast<std::int32_t>(sequence));
+  outputs_.push_back(wants_output ? 1 : 0);
+}
+
+void Batch::clear() {
+  tokens_.clear();
+  positions_.clear();
+  num_sequences_.clear();
+  sequences_.clear();
+  outputs_.clear();
+}
+
+void Batch::run(llama_context& context) {
+  DRAFTSMITH_ASSERT(size() > 0 && size() <= static_cast<std::int64_t>(llama_n_batch(&context)));
+  std::vector<llama_seq_id*> sequence_lists;
+  sequence_lists.reserve(sequences_.size());
+  for (std::int32_t& sequence : sequences_) sequence_lists.push_back(&sequence);
+  llama_batch batch = {};
+  batch.n_tokens = static_cast<std::int32_t>(tokens_.size());
+  batch.token = tokens_.data();
+  batch.pos = positions_.data();
+  batch.n_seq_id = num_sequences_.data();
+  batch.seq_id = sequence_lists.data();
+  batch.logits = outputs_.data();
+  EngineLog::get().start();
+  const int status = llama_decode(&context, batch);
+  require(status == 0, "the target could not run a batch of ", size(), " tokens: ",
+          status == 1 ? std::string("its cache of ") + std::to_string(llama_n_ctx(&context)) + " tokens is full"
+                      : EngineLog::get().reason());
+}
+
+bool forget_from(llama_context& context, std::int64_t sequence, std::int64_t position) {
+  return llama_memory_seq_rm(llama_get_memory(&context), static_cast<llama_seq_id>(sequence),
+                             static_cast<llama_pos>(position), -1);
+}
+
+void forget_all(llama_context& context) { llama_memory_clear(llama_get_memory(&context), false); }
+
+}  // namespace draftsmith

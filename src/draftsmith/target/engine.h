@@ -1,0 +1,59 @@
+// llama.cpp behind four small things: a loaded model, a context, a batch of tokens and the text of its last error.
+// Nothing outside this room sees them, and this header needs no llama.cpp header.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct llama_model;
+struct llama_context;
+
+namespace draftsmith {
+
+class TapReader;
+
+struct ModelDeleter {
+  void operator()(llama_model* model) const;
+};
+struct ContextDeleter {
+  void operator()(llama_context* context) const;
+};
+using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
+
+// Weights are mapped, on the CPU. UserError naming the file, with llama.cpp's own reason.
+std::shared_ptr<llama_model> load_model(const std::filesystem::path& file);
+
+struct ContextOptions {
+  std::int64_t num_cells = 0;  // tokens the cache holds, of all sequences together
+  std::int64_t num_sequences = 1;
+  std::int64_t batch_tokens = 512;  // most tokens of one run
+  std::int64_t batch_outputs = 1;   // most tokens of one run whose logits (or final state) are wanted
+  std::int64_t threads = 1;
+  // true: one cache for all sequences, rows come in batch order. false: one cache each, faster, but the engine regroups
+  // the rows of a batch by sequence, so nothing may be read by row.
+  bool shared_cache = true;
+  TapReader* taps = nullptr;  // outlives the context
+};
+ContextPtr make_context(llama_model& model, const ContextOptions& options);
+
+// Tokens to run in one call. Filled, run, cleared, used again.
+class Batch {
+ public:
+  void add(std::int32_t token, std::int64_t position, std::int64_t sequence, bool wants_output);
+  void clear();
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
+  void run(llama_context& context);  // UserError with the engine's reason
+
+ private:
+  std::vector<std::int32_t> tokens_, positions_, num_sequences_, sequences_;
+  std::vector<std::int8_t> outputs_;
+};
+
+// Forgets the tokens of a sequence from `position` on. False when this kind of memory cannot.
+bool forget_from(llama_context& context, std::int64_t sequence, std::int64_t position);
+void forget_all(llama_context& context);
+
+}  // namespace draftsmith
