@@ -21,7 +21,8 @@ namespace draftsmith {
 namespace {
 
 constexpr std::size_t kMaxSource = std::size_t{1} << 20;
-constexpr int kMaxNesting = 200;  // the engine parses and renders by recursion
+constexpr int kMaxNesting = 100;
+constexpr int kMaxTag = 4096;
 
 // The engine reports over several lines, the source drawn in between; one sentence of it is kept.
 std::string one_line(std::string_view report) {
@@ -36,15 +37,43 @@ std::string one_line(std::string_view report) {
   return line;
 }
 
+// The engine parses and renders by recursion, so nesting and the length of an expression are bounded before it starts:
+// brackets and blocks nest kMaxNesting deep at most, a tag holds kMaxTag characters outside its strings.
 void check_source(const std::string& source) {
   require(!source.empty(), "the model has no chat template; give one with --template FILE");
   require(source.size() <= kMaxSource, "the chat template has ", source.size(), " bytes; at most ", kMaxSource,
           " are read");
-  int depth = 0;
-  for (char c : source) {
-    if (c == '(' || c == '[' || c == '{') ++depth;
-    if (c == ')' || c == ']' || c == '}') depth = std::max(0, depth - 1);
-    require(depth <= kMaxNesting, "the chat template nests its brackets more than ", kMaxNesting, " deep");
+  int line = 1, brackets = 0, blocks = 0, tag_size = 0;
+  char quote = 0, tag = 0;  // tag: what its second character is: { % #
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const char c = source[i], next = i + 1 < source.size() ? source[i + 1] : '\0';
+    line += c == '\n';
+    if (tag == 0) {
+      if (c != '{' || (next != '{' && next != '%' && next != '#')) continue;
+      tag = next, tag_size = brackets = 0, ++i;
+      if (tag != '%') continue;
+      const std::size_t word = source.find_first_not_of("-+ \t\r\n", i + 1);
+      if (word == std::string::npos) continue;
+      const std::string_view name = std::string_view(source).substr(word, 6);
+      if (name.starts_with("end")) --blocks;
+      if (name.starts_with("if") || name.starts_with("for") || name.starts_with("macro") || name.starts_with("call"))
+        ++blocks;
+    } else if (quote != 0) {
+      if (c == '\\') ++i;
+      if (c == quote) quote = 0;
+    } else if (tag == '#') {
+      if (c == '#' && next == '}') tag = 0, ++i;
+    } else {
+      ++tag_size;
+      if (c == '"' || c == '\'') quote = c;
+      if (brackets == 0 && next == '}' && (c == '}' || c == '%')) tag = 0, ++i;
+      if (c == '(' || c == '[' || c == '{') ++brackets;
+      if ((c == ')' || c == ']' || c == '}') && brackets > 0) --brackets;
+    }
+    require(brackets <= kMaxNesting && blocks <= kMaxNesting, "the chat template nests more than ", kMaxNesting,
+            " deep at line ", line);
+    require(tag_size <= kMaxTag, "the chat template has an expression of more than ", kMaxTag, " characters at line ",
+            line);
   }
 }
 

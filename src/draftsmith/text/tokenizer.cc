@@ -74,13 +74,25 @@ std::string vocabulary_digest(const GgufFile& gguf) {
   return sha.hex();
 }
 
+// llama.cpp has no call for it: the file's key, else the token that is typed as unknown.
+std::int32_t unknown_token(const llama_vocab* vocab, const GgufFile& gguf) {
+  const std::int32_t size = llama_vocab_n_tokens(vocab);
+  const std::int64_t key = gguf.integer("tokenizer.ggml.unknown_token_id").value_or(-1);
+  if (key >= 0 && key < size) return static_cast<std::int32_t>(key);
+  for (std::int32_t id = 0; id < size; ++id) {
+    if ((llama_vocab_get_attr(vocab, id) & LLAMA_TOKEN_ATTR_UNKNOWN) != 0) return id;
+  }
+  return -1;
+}
+
 class GgufTokenizer final : public Tokenizer {
  public:
-  GgufTokenizer(llama_model* model, std::string digest, std::string chat_template)
+  GgufTokenizer(llama_model* model, const GgufFile& gguf)
       : model_(model, llama_model_free),
         vocab_(llama_model_get_vocab(model)),
-        digest_(std::move(digest)),
-        chat_template_(std::move(chat_template)) {}
+        unk_(unknown_token(vocab_, gguf)),
+        digest_(vocabulary_digest(gguf)),
+        chat_template_(gguf.text("tokenizer.chat_template").value_or("")) {}
 
   std::int64_t size() const override { return llama_vocab_n_tokens(vocab_); }
 
@@ -129,12 +141,7 @@ class GgufTokenizer final : public Tokenizer {
   std::int32_t bos() const override { return llama_vocab_bos(vocab_); }
   std::int32_t eos() const override { return llama_vocab_eos(vocab_); }
   std::int32_t pad() const override { return llama_vocab_pad(vocab_); }
-  std::int32_t unk() const override {
-    for (std::int32_t id = 0; id < size(); ++id) {
-      if ((llama_vocab_get_attr(vocab_, id) & LLAMA_TOKEN_ATTR_UNKNOWN) != 0) return id;
-    }
-    return -1;
-  }
+  std::int32_t unk() const override { return unk_; }
   std::int32_t mask() const override { return llama_vocab_mask(vocab_); }
   bool adds_bos() const override { return llama_vocab_get_add_bos(vocab_) && bos() >= 0; }
   std::string digest() const override { return digest_; }
@@ -144,6 +151,7 @@ class GgufTokenizer final : public Tokenizer {
   static constexpr std::size_t kMaxText = std::size_t{1} << 28;
   std::unique_ptr<llama_model, decltype(&llama_model_free)> model_;
   const llama_vocab* vocab_;
+  std::int32_t unk_;
   std::string digest_;
   std::string chat_template_;
 };
@@ -160,8 +168,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const std::filesystem::path& fil
   llama_model* model = llama_model_load_from_file(file.string().c_str(), params);
   const std::string why = take_llama_error();
   require(model != nullptr, file.string(), ": llama.cpp could not load the vocabulary", why.empty() ? "" : ": ", why);
-  return std::make_unique<GgufTokenizer>(model, vocabulary_digest(gguf),
-                                         gguf.text("tokenizer.chat_template").value_or(""));
+  return std::make_unique<GgufTokenizer>(model, gguf);
 }
 
 std::string Tokenizer::template_digest() const {
