@@ -52,6 +52,8 @@ void visit_params(Params& params, Visit visit) {
 
 // Parameters of the right shapes: fp32, uninitialised, no gradient asked for.
 DrafterParams empty_params(const DrafterConfig& config);
+// The same without memory (meta tensors): names and shapes, before a file's numbers are believed.
+DrafterParams shape_params(const DrafterConfig& config);
 // Matrices N(0, 0.02^2) drawn in the order of visit_params, norms 1.
 void init_random(DrafterParams& params, Rng& rng);
 std::int64_t num_parameters(const DrafterConfig& config);

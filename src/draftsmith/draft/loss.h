@@ -33,7 +33,7 @@ struct LossResult {
   at::Tensor nll;            // fp32 [A, B], 0 where m = 0
   at::Tensor weights;        // fp32 [A, B], m w
   std::vector<std::int64_t> accepted;  // [A]
-  at::Tensor grad_hidden;    // d loss_sum / d hidden [A*B, H], hidden's type
+  at::Tensor grad_hidden;    // d loss_sum / d hidden [A*B, H], hidden's type; undefined under NoGradGuard
 
   void add(const LossResult& other);  // sums only
 };

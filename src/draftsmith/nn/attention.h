@@ -11,15 +11,17 @@
 
 namespace draftsmith {
 
-// Keys visible to each query row, as half-open ranges. Rows come in blocks of `block_size` consecutive rows; a block is one
-// anchor's, and its rows' context ranges end at the same key. Rows that see no key give 0 and no gradient.
+// Keys visible to each query row, as half-open ranges. Rows come in blocks of `block_size` consecutive rows; a block is
+// one anchor's, and its rows' context ranges end at the same key. Rows that see no key give 0 and no gradient.
 struct KeyRanges {
   std::int64_t num_context = 0;  // S
   std::int64_t block_size = 1;
   std::vector<std::int32_t> context_begin, context_end;  // [Q]
   std::vector<std::int32_t> block_begin, block_end;      // [Q], indices of query rows
   std::int64_t num_rows() const { return static_cast<std::int64_t>(context_begin.size()); }
-  bool sees_context(std::int64_t row, std::int64_t key) const { return context_begin[row] <= key && key < context_end[row]; }
+  bool sees_context(std::int64_t row, std::int64_t key) const {
+    return context_begin[row] <= key && key < context_end[row];
+  }
   bool sees_block(std::int64_t row, std::int64_t key) const { return block_begin[row] <= key && key < block_end[row]; }
 };
 

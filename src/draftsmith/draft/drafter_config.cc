@@ -1,0 +1,285 @@
+// config.json of a drafter folder. Keys that would change what the drafter computes and that are not supported are
+// refused by name; unknown ones are ignored, as every reader of these files does.
+#include "draftsmith/draft/drafter_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "draftsmith/base/check.h"
+
+namespace draftsmith {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMaxLayers = 1024;
+
+// One JSON object with the file's name for errors; a null counts as absent.
+class Keys {
+ public:
+  Keys(const json& object, std::string where, std::string file)
+      : object_(object), where_(std::move(where)), file_(std::move(file)) {}
+
+  bool has(const std::string& key) const { return find(key) != nullptr; }
+  std::string name(const std::string& key) const { return file_ + ": '" + where_ + key + "'"; }
+
+  const json* find(const std::string& key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+  const json& get(const std::string& key) const {
+    const json* value = find(key);
+    require(value != nullptr, name(key), " is missing");
+    return *value;
+  }
+  std::int64_t integer(const std::string& key) const { return to_integer(get(key), key); }
+  std::int64_t integer(const std::string& key, std::int64_t fallback) const {
+    return has(key) ? integer(key) : fallback;
+  }
+  double number(const std::string& key) const {
+    const json& value = get(key);
+    require(value.is_number() && std::isfinite(value.get<double>()), name(key), " must be a number");
+    return value.get<double>();
+  }
+  double number(const std::string& key, double fallback) const { return has(key) ? number(key) : fallback; }
+  bool flag(const std::string& key) const {
+    require(get(key).is_boolean(), name(key), " must be true or false");
+    return get(key).get<bool>();
+  }
+  bool flag(const std::string& key, bool fallback) const { return has(key) ? flag(key) : fallback; }
+  std::string text(const std::string& key) const {
+    require(get(key).is_string(), name(key), " must be a string");
+    return get(key).get<std::string>();
+  }
+  std::vector<std::int64_t> integers(const std::string& key) const {
+    require(get(key).is_array(), name(key), " must be a list of whole numbers");
+    std::vector<std::int64_t> list;
+    for (const json& element : get(key)) list.push_back(to_integer(element, key));
+    return list;
+  }
+  // The object under `key`; an empty one when absent.
+  Keys object(const std::string& key) const {
+    static const json kEmpty = json::object();
+    const json* value = find(key);
+    require(value == nullptr || value->is_object(), name(key), " must be an object");
+    return Keys(value != nullptr ? *value : kEmpty, where_ + key + ".", file_);
+  }
+
+ private:
+  std::int64_t to_integer(const json& value, const std::string& key) const {
+    require(value.is_number_integer(), name(key), " must hold whole numbers");
+    require(!value.is_number_unsigned() ||
+                value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()),
+            name(key), " is too large");
+    return value.get<std::int64_t>();
+  }
+  const json& object_;
+  std::string where_, file_;
+};
+
+// Only the plain rotation is trained for; a scaled one would make a drafter that works nowhere.
+void check_rope_type(const Keys& rope) {
+  for (const char* key : {"rope_type", "type"}) {
+    if (!rope.has(key)) continue;
+    const std::string type = rope.text(key);
+    require(type == "default", rope.name(key), " is '", type, "'; only 'default' is supported for drafters");
+  }
+  for (const char* key : {"full_attention", "sliding_attention"}) {
+    require(!rope.has(key), rope.name(key), ": rotary parameters by kind of layer are not supported");
+  }
+  require(rope.number("partial_rotary_factor", 1.0) == 1.0, rope.name("partial_rotary_factor"), " must be 1");
+}
+
+double rope_theta_of(const Keys& keys) {
+  const Keys nested = keys.object("rope_parameters");
+  check_rope_type(nested);
+  check_rope_type(keys.object("rope_scaling"));
+  return nested.has("rope_theta") ? nested.number("rope_theta") : keys.number("rope_theta", 10000.0);
+}
+
+// A key that stands at the top in some folders and inside dflash_config in others.
+template <class Get>
+auto either(const Keys& top, const Keys& dflash, const std::string& key, Get get) {
+  const bool inner = dflash.has(key);
+  require(inner || top.has(key), dflash.name(key), " is missing");
+  const auto value = get(inner ? dflash : top);
+  require(!inner || !top.has(key) || get(top) == value, top.name(key), " and ", dflash.name(key), " differ");
+  return value;
+}
+
+void refuse_unsupported(const Keys& keys, const Keys& dflash) {
+  require(!keys.flag("attention_bias", false), keys.name("attention_bias"), " is true; drafters have no biases");
+  if (keys.has("hidden_act")) {
+    require(keys.text("hidden_act") == "silu", keys.name("hidden_act"), " is '", keys.text("hidden_act"),
+            "'; only 'silu' is supported");
+  }
+  for (const char* key : {"conv_kernel_size", "selector_rank", "selector_top_k", "final_logit_softcapping"}) {
+    require(!dflash.has(key), dflash.name(key), " belongs to DFlash2 drafters, which are not supported");
+  }
+  for (const char* key : {"input_embedding_scale", "output_multiplier"}) {
+    require(dflash.number(key, 1.0) == 1.0, dflash.name(key), " other than 1 is not supported");
+  }
+  require(!dflash.flag("use_swa", false), dflash.name("use_swa"),
+          " is not supported; use 'layer_types' and 'sliding_window'");
+}
+
+void read_layers(const Keys& keys, const Keys& dflash, DrafterConfig& config) {
+  config.layer_kinds.assign(static_cast<std::size_t>(config.num_layers), LayerKind::kFull);
+  const bool window_off = keys.has("use_sliding_window") && !keys.flag("use_sliding_window");
+  if (keys.has("layer_types")) {
+    const json& types = keys.get("layer_types");
+    require(types.is_array() && types.size() == config.layer_kinds.size(), keys.name("layer_types"), " must list ",
+            config.num_layers, " layers, as 'num_hidden_layers' says");
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      const std::string type = types[i].is_string() ? types[i].get<std::string>() : types[i].dump();
+      require(type == "full_attention" || type == "sliding_attention", keys.name("layer_types"), " holds '", type,
+              "'; known are 'full_attention' and 'sliding_attention'");
+      if (type == "sliding_attention") config.layer_kinds[i] = LayerKind::kSliding;
+    }
+  } else if (keys.flag("use_sliding_window", false)) {
+    for (std::int64_t i = std::max<std::int64_t>(0, keys.integer("max_window_layers", 0)); i < config.num_layers; ++i) {
+      config.layer_kinds[i] = LayerKind::kSliding;
+    }
+  }
+  const bool slides = std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding) > 0;
+  require(!slides || !window_off, keys.name("layer_types"), " has sliding layers but 'use_sliding_window' is false");
+  if (slides) config.sliding_window = keys.integer("sliding_window");
+  if (keys.has("is_causal")) {
+    config.is_causal = keys.flag("is_causal");
+  } else if (dflash.has("causal")) {
+    config.is_causal = dflash.flag("causal");
+  }
+}
+
+DrafterConfig config_of(const Keys& keys) {
+  const Keys dflash = keys.object("dflash_config");
+  refuse_unsupported(keys, dflash);
+  DrafterConfig config;
+  config.hidden_size = keys.integer("hidden_size");
+  config.intermediate_size = keys.integer("intermediate_size");
+  config.num_layers = keys.integer("num_hidden_layers");
+  require(config.num_layers >= 1 && config.num_layers <= kMaxLayers, keys.name("num_hidden_layers"),
+          " must lie in 1 .. ", kMaxLayers);
+  config.num_heads = keys.integer("num_attention_heads");
+  require(config.num_heads >= 1, keys.name("num_attention_heads"), " must be at least 1");
+  config.num_kv_heads = keys.integer("num_key_value_heads", config.num_heads);
+  config.head_dim = keys.integer("head_dim", config.hidden_size / config.num_heads);
+  config.vocab_size = keys.integer("vocab_size");
+  config.block_size = either(keys, dflash, "block_size", [](const Keys& k) { return k.integer("block_size"); });
+  const std::int64_t mask =
+      either(keys, dflash, "mask_token_id", [](const Keys& k) { return k.integer("mask_token_id"); });
+  require(mask >= 0 && mask < config.vocab_size, dflash.name("mask_token_id"), " is ", mask,
+          ", outside the vocabulary of ", config.vocab_size);
+  config.mask_token_id = static_cast<std::int32_t>(mask);
+  config.target_layer_ids =
+      either(keys, dflash, "target_layer_ids", [](const Keys& k) { return k.integers("target_layer_ids"); });
+  config.num_target_layers = keys.integer("num_target_layers");
+  config.rms_norm_eps = keys.number("rms_norm_eps", 1e-6);
+  config.rope_theta = rope_theta_of(keys);
+  config.max_position_embeddings = keys.integer("max_position_embeddings", config.max_position_embeddings);
+  read_layers(keys, dflash, config);
+  return config;
+}
+
+}  // namespace
+
+void check_drafter_config(const DrafterConfig& c) {
+  const auto in_range = [](const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
+    require(value >= low && value <= high, "drafter: ", name, " is ", value, ", it must lie in ", low, " .. ", high);
+  };
+  in_range("hidden_size", c.hidden_size, 1, 1 << 20);
+  in_range("intermediate_size", c.intermediate_size, 1, 1 << 22);
+  in_range("num_hidden_layers", c.num_layers, 1, kMaxLayers);
+  in_range("num_attention_heads", c.num_heads, 1, 1 << 12);
+  in_range("num_key_value_heads", c.num_kv_heads, 1, 1 << 12);
+  in_range("head_dim", c.head_dim, 2, 1 << 12);
+  in_range("vocab_size", c.vocab_size, 1, std::numeric_limits<std::int32_t>::max());
+  in_range("block_size", c.block_size, 2, 4096);
+  in_range("mask_token_id", c.mask_token_id, 0, c.vocab_size - 1);
+  in_range("num_target_layers", c.num_target_layers, 1, 1 << 16);
+  in_range("max_position_embeddings", c.max_position_embeddings, 1, std::numeric_limits<std::int32_t>::max());
+  require(c.num_heads % c.num_kv_heads == 0, "drafter: num_attention_heads (", c.num_heads,
+          ") must be a multiple of num_key_value_heads (", c.num_kv_heads, ")");
+  require(c.head_dim % 2 == 0, "drafter: head_dim is ", c.head_dim, ", it must be even for rotary positions");
+  require(c.rms_norm_eps > 0 && c.rms_norm_eps < 1, "drafter: rms_norm_eps is ", c.rms_norm_eps,
+          ", it must lie between 0 and 1");
+  require(c.rope_theta > 0 && std::isfinite(c.rope_theta), "drafter: rope_theta is ", c.rope_theta,
+          ", it must be positive");
+  in_range("number of target_layer_ids", c.num_taps(), 1, 256);
+  std::set<std::int64_t> seen;
+  for (const std::int64_t tap : c.target_layer_ids) {
+    require(tap >= 0 && tap <= c.num_target_layers - 2, "drafter: target layer ", tap,
+            " cannot be tapped; a target of ", c.num_target_layers, " layers has taps 0 .. ", c.num_target_layers - 2,
+            " (the last layer's output is only known after the final norm)");
+    require(seen.insert(tap).second, "drafter: target layer ", tap, " is tapped twice");
+  }
+  require(static_cast<std::int64_t>(c.layer_kinds.size()) == c.num_layers, "drafter: ", c.layer_kinds.size(),
+          " layer kinds for ", c.num_layers, " layers");
+  if (std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding) > 0) {
+    in_range("sliding_window", c.sliding_window, 1, std::numeric_limits<std::int32_t>::max());
+  }
+}
+
+DrafterConfig drafter_config_from_json(const std::string& text, const std::string& file_name) {
+  json document;
+  try {
+    document = json::parse(text);
+  } catch (const json::exception& error) {
+    fail(file_name, " is not valid JSON: ", error.what());
+  }
+  require(document.is_object(), file_name, " must hold a JSON object");
+  const DrafterConfig config = config_of(Keys(document, "", file_name));
+  try {
+    check_drafter_config(config);
+  } catch (const UserError& error) {
+    fail(file_name, ": ", error.what());
+  }
+  return config;
+}
+
+std::string drafter_config_to_json(const DrafterConfig& c, const std::string& stored_dtype) {
+  DRAFTSMITH_ASSERT(stored_dtype == "float32" || stored_dtype == "bfloat16");
+  const bool slides = std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding) > 0;
+  json types = json::array();
+  for (const LayerKind kind : c.layer_kinds)
+    types.push_back(kind == LayerKind::kSliding ? "sliding_attention" : "full_attention");
+  json out = {
+      {"architectures", {"DFlashDraftModel"}},
+      {"model_type", "qwen3"},
+      {"block_size", c.block_size},
+      {"dflash_config",
+       {{"mask_token_id", c.mask_token_id}, {"target_layer_ids", c.target_layer_ids}, {"block_size", c.block_size}}},
+      {"num_target_layers", c.num_target_layers},
+      {"hidden_size", c.hidden_size},
+      {"intermediate_size", c.intermediate_size},
+      {"num_hidden_layers", c.num_layers},
+      {"num_attention_heads", c.num_heads},
+      {"num_key_value_heads", c.num_kv_heads},
+      {"head_dim", c.head_dim},
+      {"vocab_size", c.vocab_size},
+      {"hidden_act", "silu"},
+      {"rms_norm_eps", c.rms_norm_eps},
+      {"rope_theta", c.rope_theta},
+      {"rope_scaling", nullptr},
+      {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", c.rope_theta}}},
+      {"max_position_embeddings", c.max_position_embeddings},
+      {"layer_types", types},
+      {"sliding_window", slides ? json(c.sliding_window) : json(nullptr)},
+      {"use_sliding_window", slides},
+      {"max_window_layers", c.num_layers},
+      {"attention_bias", false},
+      {"attention_dropout", 0.0},
+      {"tie_word_embeddings", false},
+      {"initializer_range", 0.02},
+      {"use_cache", true},
+      {"dtype", stored_dtype},
+      {"torch_dtype", stored_dtype},
+  };
+  if (c.is_causal.has_value()) out["is_causal"] = *c.is_causal;
+  return out.dump(2) + "\n";
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,33 @@
+// Golden numbers: FILE.safetensors + FILE.json hold a small drafter, a pack, and what the public implementations
+// computed from them (tests/golden/README.md). Here the same is computed in fp32 and compared.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace draftsmith {
+
+// Error of one quantity: the number of wrong entries where the bound is 0, else the largest difference relative to the
+// largest entry of the expected tensor (for lists of single numbers: relative to the number itself, where it is not
+// small).
+struct GoldenError {
+  std::string name;  // "mask", "hidden", "loss", "grad.fc.weight" ...
+  double error = 0;
+  double bound = 0;
+  bool ok() const { return error <= bound; }  // a NaN is not
+};
+
+struct GoldenReport {
+  std::string file;
+  std::vector<GoldenError> errors;  // in the order they are computed
+  bool passed = false;
+};
+
+// Mask, ids and counts exact; weights, layer outputs, hidden, nll, loss, accuracy 1e-5; gradients 1e-4.
+GoldenReport verify_golden(const std::filesystem::path& safetensors_file);
+
+// One JSON object: "passed", and each file's errors with their bounds.
+std::string golden_reports_json(const std::vector<GoldenReport>& reports);
+
+}  // namespace draftsmith

@@ -1,0 +1,209 @@
+// Whole blocks a piece: gather the rows that count, logits, figures of each row, weights of each block, gradient of the
+// logits in the same memory, product with the head. Rows with m = 0 are never multiplied with the head.
+#include "draftsmith/draft/loss.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/draft/loss_rows.h"
+
+namespace draftsmith {
+namespace {
+
+// A row that counts and what is found for it.
+struct LossRow {
+  std::int64_t index = 0;  // block * B + slot
+  std::int64_t label = 0;
+  RowFigures figures;
+};
+
+// Weights w of one block's slots. D-PACE: q_j = (1 - alpha) p_j + alpha (1 where m = 0), C_j = prod_{i<=j} q_i,
+// w_j = sum_{i>=j} C_i m_i; the model's own confidences, taken as constants.
+std::vector<float> block_weights(const LossOptions& options, const std::vector<float>& decay, const float* mask,
+                                 const float* nll) {
+  if (options.kind != "dpace") return decay;
+  const auto size = static_cast<std::int64_t>(decay.size());
+  std::vector<float> weights(decay.size(), 0.0f);
+  std::vector<double> confidence(decay.size(), 0.0);
+  double product = 1.0;
+  for (std::int64_t j = 1; j < size; ++j) {
+    const double p = std::exp(-static_cast<double>(nll[j]));
+    if (mask[j] > 0) product *= (1.0 - options.dpace_alpha) * p + options.dpace_alpha;
+    confidence[j] = product;
+  }
+  double sum = 0;
+  for (std::int64_t j = size - 1; j >= 1; --j) {
+    if (mask[j] > 0) sum += confidence[j];
+    weights[j] = static_cast<float>(sum);
+  }
+  return weights;
+}
+
+// Calls f with the logits as fp32 or as bf16 bits.
+template <class F>
+void with_rows(const at::Tensor& logits, const F& f) {
+  if (logits.scalar_type() == at::kBFloat16) {
+    f(static_cast<std::uint16_t*>(logits.data_ptr()));
+  } else {
+    f(static_cast<float*>(logits.data_ptr()));
+  }
+}
+
+class Pass {
+ public:
+  Pass(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks, const LossOptions& options)
+      : hidden_(hidden),
+        head_(head),
+        blocks_(blocks),
+        options_(options),
+        decay_(decay_weights(blocks.block_size, options.gamma)) {
+    const std::int64_t a = blocks.num_blocks, b = blocks.block_size;
+    result_.slot_mask.assign(static_cast<std::size_t>(b), 0.0);
+    result_.slot_correct.assign(static_cast<std::size_t>(b), 0.0);
+    result_.accepted.assign(static_cast<std::size_t>(a), 0);
+    result_.nll = at::zeros({a, b}, at::TensorOptions(at::kFloat));
+    result_.weights = at::zeros({a, b}, at::TensorOptions(at::kFloat));
+    if (c10::GradMode::is_enabled()) result_.grad_hidden = at::zeros_like(hidden);
+    correct_.assign(static_cast<std::size_t>(a * b), 0);
+  }
+
+  LossResult run() {
+    const std::int64_t size = blocks_.block_size;
+    const std::int64_t row_bytes = head_.size(0) * static_cast<std::int64_t>(head_.element_size());
+    const std::int64_t max_rows = std::max<std::int64_t>(1, options_.logits_bytes / row_bytes);
+    std::vector<LossRow> rows;
+    std::int64_t first = 0;  // block
+    for (std::int64_t block = 0; block < blocks_.num_blocks; ++block) {
+      const std::size_t before = rows.size();
+      add_rows(block, rows);
+      if (static_cast<std::int64_t>(rows.size()) <= max_rows || before == 0) continue;
+      std::vector<LossRow> next(rows.begin() + static_cast<std::ptrdiff_t>(before), rows.end());
+      rows.resize(before);
+      piece(first, block, rows);
+      rows = std::move(next);
+      first = block;
+    }
+    piece(first, blocks_.num_blocks, rows);
+    for (std::int64_t block = 0; block < blocks_.num_blocks; ++block) count_block(block, size);
+    return std::move(result_);
+  }
+
+ private:
+  void add_rows(std::int64_t block, std::vector<LossRow>& rows) const {
+    for (std::int64_t j = 0; j < blocks_.block_size; ++j) {
+      const std::int64_t index = block * blocks_.block_size + j;
+      if (blocks_.mask[index] > 0) rows.push_back({.index = index, .label = blocks_.labels[index], .figures = {}});
+    }
+  }
+
+  // Blocks first .. end, whose rows that count are `rows`.
+  void piece(std::int64_t first, std::int64_t end, std::vector<LossRow>& rows) {
+    if (rows.empty()) return;
+    const auto count = static_cast<std::int64_t>(rows.size());
+    const std::int64_t vocab = head_.size(0);
+    const at::Tensor index = at::empty({count}, at::TensorOptions(at::kLong));
+    for (std::int64_t i = 0; i < count; ++i) index.data_ptr<std::int64_t>()[i] = rows[i].index;
+    const at::Tensor logits = at::mm(hidden_.index_select(0, index), head_.t());
+    with_rows(logits, [&](auto* data) {
+      at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t stop) {
+        for (std::int64_t i = begin; i < stop; ++i)
+          rows[i].figures = row_figures(data + i * vocab, vocab, rows[i].label);
+      });
+    });
+    keep_figures(rows);
+    weigh_blocks(first, end);
+    if (!result_.grad_hidden.defined()) return;
+    const float* weights = result_.weights.const_data_ptr<float>();
+    with_rows(logits, [&](auto* data) {
+      at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t stop) {
+        for (std::int64_t i = begin; i < stop; ++i) {
+          row_gradient(data + i * vocab, vocab, rows[i].label, rows[i].figures.log_sum, weights[rows[i].index]);
+        }
+      });
+    });
+    result_.grad_hidden.index_copy_(0, index, at::mm(logits, head_));
+  }
+
+  void keep_figures(const std::vector<LossRow>& rows) {
+    float* nll = result_.nll.data_ptr<float>();
+    for (const LossRow& row : rows) {
+      nll[row.index] = row.figures.nll;
+      correct_[row.index] = row.figures.best == row.label;
+    }
+  }
+
+  void weigh_blocks(std::int64_t first, std::int64_t end) {
+    const std::int64_t size = blocks_.block_size;
+    const float* nll = result_.nll.const_data_ptr<float>();
+    float* weights = result_.weights.data_ptr<float>();
+    for (std::int64_t block = first; block < end; ++block) {
+      const float* mask = blocks_.mask.data() + block * size;
+      const std::vector<float> w = block_weights(options_, decay_, mask, nll + block * size);
+      for (std::int64_t j = 0; j < size; ++j) weights[block * size + j] = mask[j] * w[j];
+    }
+  }
+
+  // A = sum_j m_j prod_{i<=j} (correct_i or m_i = 0).
+  void count_block(std::int64_t block, std::int64_t size) {
+    bool any = false, open = true;
+    for (std::int64_t j = 0; j < size; ++j) {
+      const std::int64_t index = block * size + j;
+      if (blocks_.mask[index] <= 0) continue;
+      const double weight = static_cast<double>(result_.weights.const_data_ptr<float>()[index]);
+      const bool correct = correct_[index] != 0;
+      any = true;
+      open = open && correct;
+      result_.loss_sum += weight * static_cast<double>(result_.nll.const_data_ptr<float>()[index]);
+      result_.weight_sum += weight;
+      result_.mask_sum += 1;
+      result_.slot_mask[j] += 1;
+      if (correct) result_.correct_sum += 1, result_.slot_correct[j] += 1;
+      if (open) result_.accepted[block] += 1;
+    }
+    result_.accepted_sum += static_cast<double>(result_.accepted[block]);
+    if (any) result_.num_blocks += 1;
+  }
+
+  const at::Tensor hidden_, head_;
+  const BlockInputs& blocks_;
+  const LossOptions& options_;
+  const std::vector<float> decay_;
+  std::vector<std::uint8_t> correct_;
+  LossResult result_;
+};
+
+}  // namespace
+
+void LossResult::add(const LossResult& other) {
+  loss_sum += other.loss_sum;
+  weight_sum += other.weight_sum;
+  mask_sum += other.mask_sum;
+  correct_sum += other.correct_sum;
+  accepted_sum += other.accepted_sum;
+  num_blocks += other.num_blocks;
+  slot_mask.resize(std::max(slot_mask.size(), other.slot_mask.size()));
+  slot_correct.resize(slot_mask.size());
+  for (std::size_t j = 0; j < other.slot_mask.size(); ++j) {
+    slot_mask[j] += other.slot_mask[j];
+    slot_correct[j] += other.slot_correct[j];
+  }
+}
+
+LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks,
+                     const LossOptions& options) {
+  require(options.kind == "decay" || options.kind == "dpace", "loss '", options.kind,
+          "' is not known; use decay or dpace");
+  DRAFTSMITH_ASSERT(hidden.scalar_type() == head.scalar_type() && hidden.size(1) == head.size(1));
+  DRAFTSMITH_ASSERT(hidden.size(0) == blocks.num_blocks * blocks.block_size);
+  return Pass(hidden.detach(), head.detach(), blocks, options).run();
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,122 @@
+#include "draftsmith/draft/loss_rows.h"
+
+#include <cmath>
+#include <limits>
+
+#include "draftsmith/nn/vec.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr std::int64_t kPiece =
+    1024;  // partial sums of so many terms, then double: the sum of a long row keeps its digits
+
+template <class T>
+DRAFTSMITH_CLONES float largest(const T* x, std::int64_t n) {
+  Vec m = Vec{} + kMinusInfinity;
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    Vec v;
+    load(v, x + i, n - i, kMinusInfinity);
+    m = v > m ? v : m;
+  }
+  return max_of(m);
+}
+
+// First index whose value is `value`; n when there is none (NaN).
+template <class T>
+DRAFTSMITH_CLONES std::int64_t find(const T* x, std::int64_t n, float value) {
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    Vec v;
+    load(v, x + i, n - i, kMinusInfinity);
+    const VecI equal = v == value;
+    VecI any = equal;
+    std::int32_t found = 0;
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) found |= any[lane];
+    if (found == 0) continue;
+    for (std::int64_t lane = 0; lane < kLanes && lane < n - i; ++lane) {
+      if (equal[lane] != 0) return i + lane;
+    }
+  }
+  return n;
+}
+
+template <class T>
+DRAFTSMITH_CLONES double sum_exp(const T* x, std::int64_t n, float shift) {
+  double total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kPiece) {
+    const std::int64_t end = begin + kPiece < n ? begin + kPiece : n;
+    Vec sum = {};
+    std::int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      Vec v;
+      load(v, x + i, kLanes);
+      v -= shift;
+      exp_in_place(v);
+      sum += v;
+    }
+    if (i < end) {
+      Vec v;
+      load(v, x + i, end - i, kMinusInfinity);
+      v -= shift;
+      exp_in_place(v);
+      for (std::int64_t lane = 0; lane < end - i; ++lane) sum[lane] += v[lane];
+    }
+    total += static_cast<double>(sum_of(sum));
+  }
+  return total;
+}
+
+template <class T>
+DRAFTSMITH_CLONES void softmax_times(T* x, std::int64_t n, float log_sum, float factor) {
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    Vec v;
+    load(v, x + i, n - i, kMinusInfinity);
+    v -= log_sum;
+    exp_in_place(v);
+    v *= factor;
+    store(x + i, v, n - i);
+  }
+}
+
+template <class T>
+float value_at(const T* x, std::int64_t i) {
+  Vec v;
+  load(v, x + i, 1);
+  return v[0];
+}
+
+template <class T>
+RowFigures figures(const T* logits, std::int64_t size, std::int64_t label) {
+  RowFigures row;
+  const float top = largest(logits, size);
+  row.best = find(logits, size, top);
+  row.log_sum = top + static_cast<float>(std::log(sum_exp(logits, size, top)));
+  row.nll = row.log_sum - value_at(logits, label);
+  return row;
+}
+
+template <class T>
+void gradient(T* logits, std::int64_t size, std::int64_t label, float log_sum, float factor) {
+  const float at_label = (std::exp(value_at(logits, label) - log_sum) - 1.0f) * factor;
+  softmax_times(logits, size, log_sum, factor);
+  Vec v = Vec{} + at_label;
+  store(logits + label, v, 1);
+}
+
+}  // namespace
+
+RowFigures row_figures(const float* logits, std::int64_t size, std::int64_t label) {
+  return figures(logits, size, label);
+}
+RowFigures row_figures(const std::uint16_t* logits, std::int64_t size, std::int64_t label) {
+  return figures(logits, size, label);
+}
+void row_gradient(float* logits, std::int64_t size, std::int64_t label, float log_sum, float factor) {
+  gradient(logits, size, label, log_sum, factor);
+}
+void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, float log_sum, float factor) {
+  gradient(logits, size, label, log_sum, factor);
+}
+
+}  // namespace draftsmith

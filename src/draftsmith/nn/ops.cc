@@ -1,0 +1,251 @@
+// One pass over memory each way. Rows are independent; gradients of the norm weights are summed over fixed pieces of
+// rows, then over the pieces in order, so that the thread count does not change a bit.
+#include "draftsmith/nn/ops.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+#include <vector>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/nn/vec.h"
+
+namespace draftsmith {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr std::int64_t kRowsPerPiece = 64;
+
+std::int64_t num_pieces(std::int64_t rows) { return (rows + kRowsPerPiece - 1) / kRowsPerPiece; }
+
+// Calls body(first row, row after the last, piece) over all rows, pieces in parallel.
+template <class Body>
+void for_pieces(std::int64_t rows, const Body& body) {
+  at::parallel_for(0, num_pieces(rows), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t piece = begin; piece < end; ++piece) {
+      body(piece * kRowsPerPiece, std::min(rows, (piece + 1) * kRowsPerPiece), piece);
+    }
+  });
+}
+
+bool is_bf16(const at::Tensor& t) {
+  DRAFTSMITH_ASSERT(t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
+  return t.scalar_type() == at::kBFloat16;
+}
+
+// bf16 is handled as its 16 bits; f gets the right pointer type.
+template <class F>
+void with_data(const at::Tensor& t, const F& f) {
+  if (is_bf16(t)) {
+    f(static_cast<std::uint16_t*>(t.data_ptr()));
+  } else {
+    f(static_cast<float*>(t.data_ptr()));
+  }
+}
+
+template <class X>
+DRAFTSMITH_INLINE float inverse_rms(const X* x, std::int64_t width, double eps) {
+  Vec squares = {};
+  for (std::int64_t i = 0; i < width; i += kLanes) {
+    Vec v;
+    load(v, x + i, width - i);
+    squares += v * v;
+  }
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(sum_of(squares)) / static_cast<double>(width) + eps));
+}
+
+// ---- rms_norm --------------------------------------------------------------------------------------------------
+
+template <class X, class Y>
+DRAFTSMITH_CLONES void norm_rows(const X* x, const float* weight, double eps, Y* y, std::int64_t rows,
+                                 std::int64_t width) {
+  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    const float scale = inverse_rms(x, width, eps);
+    for (std::int64_t i = 0; i < width; i += kLanes) {
+      Vec v, w;
+      load(v, x + i, width - i);
+      load(w, weight + i, width - i);
+      v = v * scale * w;
+      store(y + i, v, width - i);
+    }
+  }
+}
+
+// With n = x * scale and g = dy * weight:  dx = scale * (g - n mean(g n)),  dweight += dy n.
+template <class X, class Y>
+DRAFTSMITH_CLONES void norm_rows_backward(const X* x, const float* weight, double eps, const Y* dy, X* dx,
+                                          float* dweight, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
+    const float scale = inverse_rms(x, width, eps);
+    Vec sums = {};
+    for (std::int64_t i = 0; i < width; i += kLanes) {
+      Vec n, g, w, dw;
+      load(n, x + i, width - i);
+      load(g, dy + i, width - i);
+      load(w, weight + i, width - i);
+      load(dw, dweight + i, width - i);
+      n *= scale;
+      dw += g * n;
+      store(dweight + i, dw, width - i);
+      sums += g * w * n;
+    }
+    const float mean = sum_of(sums) / static_cast<float>(width);
+    for (std::int64_t i = 0; i < width; i += kLanes) {
+      Vec n, g, w;
+      load(n, x + i, width - i);
+      load(g, dy + i, width - i);
+      load(w, weight + i, width - i);
+      n = (g * w - n * (scale * mean)) * scale;
+      store(dx + i, n, width - i);
+    }
+  }
+}
+
+struct RmsNorm : torch::autograd::Function<RmsNorm> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_in, const at::Tensor& weight, double eps,
+                            std::int64_t result) {
+    const at::Tensor x = x_in.contiguous();
+    const std::int64_t width = weight.numel(), rows = x.numel() / width;
+    const at::Tensor y = at::empty(x.sizes(), x.options().dtype(static_cast<at::ScalarType>(result)));
+    const float* w = weight.const_data_ptr<float>();
+    with_data(x, [&](auto* px) {
+      with_data(y, [&](auto* py) {
+        for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t) {
+          norm_rows(px + begin * width, w, eps, py + begin * width, end - begin, width);
+        });
+      });
+    });
+    ctx->save_for_backward({x, weight});
+    ctx->saved_data["eps"] = eps;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1];
+    const at::Tensor dy = grads[0].contiguous();
+    const std::int64_t width = weight.numel(), rows = x.numel() / width;
+    const double eps = ctx->saved_data["eps"].toDouble();
+    const at::Tensor dx = at::empty_like(x), dweight = at::zeros({num_pieces(rows), width}, weight.options());
+    float* dw = dweight.data_ptr<float>();
+    const float* w = weight.const_data_ptr<float>();
+    with_data(dy, [&](auto* pdy) {
+      with_data(x, [&](auto* px) {
+        auto* pdx = static_cast<decltype(px)>(dx.data_ptr());
+        for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
+          norm_rows_backward(px + begin * width, w, eps, pdy + begin * width, pdx + begin * width, dw + piece * width,
+                             end - begin, width);
+        });
+      });
+    });
+    return {dx, dweight.sum(0), at::Tensor(), at::Tensor()};
+  }
+};
+
+// ---- swiglu ----------------------------------------------------------------------------------------------------
+
+DRAFTSMITH_INLINE void sigmoid(Vec& v) {
+  v = -v;
+  v = v > 80.0f ? Vec{} + 80.0f : v;
+  exp_in_place(v);
+  v = 1.0f / (1.0f + v);
+}
+
+template <class T>
+DRAFTSMITH_CLONES void swiglu_forward(const T* gate, const T* up, T* y, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    Vec g, u, s;
+    load(g, gate + i, n - i);
+    load(u, up + i, n - i);
+    s = g;
+    sigmoid(s);
+    g = g * s * u;
+    store(y + i, g, n - i);
+  }
+}
+
+// d silu(g) = s (1 + g (1 - s)).
+template <class T>
+DRAFTSMITH_CLONES void swiglu_backward(const T* gate, const T* up, const T* dy, T* dgate, T* dup, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    Vec g, u, d, s;
+    load(g, gate + i, n - i);
+    load(u, up + i, n - i);
+    load(d, dy + i, n - i);
+    s = g;
+    sigmoid(s);
+    const Vec du = d * g * s, dg = d * u * s * (1.0f + g * (1.0f - s));
+    store(dup + i, du, n - i);
+    store(dgate + i, dg, n - i);
+  }
+}
+
+constexpr std::int64_t kElementsPerTask = 1 << 14;
+
+struct Swiglu : torch::autograd::Function<Swiglu> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate_in, const at::Tensor& up_in) {
+    const at::Tensor gate = gate_in.contiguous(), up = up_in.contiguous(), y = at::empty_like(gate);
+    with_data(gate, [&](auto* g) {
+      const auto* u = static_cast<decltype(g)>(up.data_ptr());
+      auto* out = static_cast<decltype(g)>(y.data_ptr());
+      at::parallel_for(0, gate.numel(), kElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
+        swiglu_forward(g + begin, u + begin, out + begin, end - begin);
+      });
+    });
+    ctx->save_for_backward({gate, up});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &gate = saved[0], &up = saved[1];
+    const at::Tensor dy = grads[0].contiguous(), dgate = at::empty_like(gate), dup = at::empty_like(up);
+    with_data(gate, [&](auto* g) {
+      using T = decltype(g);
+      const auto *u = static_cast<T>(up.data_ptr()), *d = static_cast<T>(dy.data_ptr());
+      auto *dg = static_cast<T>(dgate.data_ptr()), *du = static_cast<T>(dup.data_ptr());
+      at::parallel_for(0, gate.numel(), kElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
+        swiglu_backward(g + begin, u + begin, d + begin, dg + begin, du + begin, end - begin);
+      });
+    });
+    return {dgate, dup};
+  }
+};
+
+// ---- linear ----------------------------------------------------------------------------------------------------
+
+struct Linear : torch::autograd::Function<Linear> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight) {
+    const at::Tensor w = weight.to(x.scalar_type());
+    ctx->save_for_backward({x, w});
+    return at::mm(x, w.t());
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor& dy = grads[0];
+    at::Tensor dx, dweight;
+    if (ctx->needs_input_grad(0)) dx = at::mm(dy, saved[1]);
+    if (ctx->needs_input_grad(1)) dweight = at::mm(dy.t(), saved[0]).to(at::kFloat);
+    return {dx, dweight};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) { return Linear::apply(x, weight); }
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result) {
+  return RmsNorm::apply(x, weight, eps, static_cast<std::int64_t>(result));
+}
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) { return Swiglu::apply(gate, up); }
+
+}  // namespace draftsmith

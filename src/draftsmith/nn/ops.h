@@ -1,0 +1,31 @@
+// The small operations of a transformer layer, each differentiable, each one pass over memory. N rows, D width, h
+// heads. Arithmetic is fp32 whatever the types of the arguments; parameters are fp32 masters and get fp32 gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace draftsmith {
+
+// y = x W^T. x [N, in] in the compute type (fp32 or bf16), weight [out, in] fp32, cast to x's type inside.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
+
+// y = x / sqrt(mean(x^2) + eps) * weight over the last dimension; x fp32 or bf16, y of type `result`.
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);
+
+// silu(gate) * up, both [N, D] of one type.
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+// cos and sin of position * theta^(-2i/D), fp32 [N, D/2].
+struct Rope {
+  at::Tensor cos, sin;
+};
+Rope make_rope(std::span<const std::int64_t> positions, std::int64_t head_dim, double theta);
+
+// [N, h * D] -> [h, N, D]: RMSNorm of each head over D, then the rotation of halves (x1, x2) -> (x1 c - x2 s, x2 c + x1
+// s).
+at::Tensor head_norm_rope(const at::Tensor& x, const at::Tensor& weight, double eps, const Rope& rope);
+
+}  // namespace draftsmith

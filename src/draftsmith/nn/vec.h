@@ -1,0 +1,109 @@
+// Sixteen floats at a time, in the compiler's own vector types, and the clones that run them: a function marked
+// DRAFTSMITH_CLONES is compiled for plain x86-64, AVX2 and AVX-512 and the loader picks one. Everything here is inlined
+// and takes vectors by reference, so that no vector type crosses a call. Loads and stores take the number of elements
+// left; lanes beyond it read as `fill` and are not written.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DRAFTSMITH_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define DRAFTSMITH_CLONES
+#endif
+#define DRAFTSMITH_INLINE __attribute__((always_inline)) inline
+
+namespace draftsmith {
+namespace {  // own copy a file: clones of one file must not be merged with another's
+
+typedef float Vec __attribute__((vector_size(64)));
+typedef std::int32_t VecI __attribute__((vector_size(64)));
+typedef std::uint32_t VecU __attribute__((vector_size(64)));
+typedef std::uint16_t VecH __attribute__((vector_size(32)));
+constexpr std::int64_t kLanes = 16;
+
+DRAFTSMITH_INLINE void load(Vec& v, const float* p, std::int64_t left, float fill = 0.0f) {
+  if (left >= kLanes) {
+    std::memcpy(&v, p, sizeof(v));
+  } else {
+    v = Vec{} + fill;
+    for (std::int64_t i = 0; i < left; ++i) v[i] = p[i];
+  }
+}
+
+DRAFTSMITH_INLINE void store(float* p, const Vec& v, std::int64_t left) {
+  if (left >= kLanes) {
+    std::memcpy(p, &v, sizeof(v));
+  } else {
+    for (std::int64_t i = 0; i < left; ++i) p[i] = v[i];
+  }
+}
+
+DRAFTSMITH_INLINE void from_bf16(Vec& v, const VecH& h) {
+  const VecU bits = __builtin_convertvector(h, VecU) << 16;
+  std::memcpy(&v, &bits, sizeof(v));
+}
+
+// Rounds to nearest even; a NaN stays one.
+DRAFTSMITH_INLINE void to_bf16(VecH& h, const Vec& v) {
+  VecU bits;
+  std::memcpy(&bits, &v, sizeof(v));
+  const VecU rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const VecU quiet = (bits >> 16) | 0x40u;
+  h = __builtin_convertvector(v == v ? rounded : quiet, VecH);
+}
+
+DRAFTSMITH_INLINE void load(Vec& v, const std::uint16_t* p, std::int64_t left, float fill = 0.0f) {
+  VecH h;
+  if (left >= kLanes) {
+    std::memcpy(&h, p, sizeof(h));
+    from_bf16(v, h);
+  } else {
+    v = Vec{} + fill;
+    for (std::int64_t i = 0; i < left; ++i) {
+      const std::uint32_t bits = static_cast<std::uint32_t>(p[i]) << 16;
+      float x;
+      std::memcpy(&x, &bits, sizeof(x));
+      v[i] = x;
+    }
+  }
+}
+
+DRAFTSMITH_INLINE void store(std::uint16_t* p, const Vec& v, std::int64_t left) {
+  VecH h;
+  to_bf16(h, v);
+  std::memcpy(p, &h, static_cast<std::size_t>(left >= kLanes ? kLanes : left) * sizeof(std::uint16_t));
+}
+
+// v = exp(v) for v <= 88, relative error below 1e-6; anything below -87 gives about 1e-38.
+DRAFTSMITH_INLINE void exp_in_place(Vec& x) {
+  x = x < -87.0f ? Vec{} - 87.0f : x;
+  const Vec n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;  // rounds to the nearest integer
+  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;    // x - n ln 2, in two pieces
+  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const VecI bits = (__builtin_convertvector(n, VecI) + 127) << 23;
+  Vec scale;
+  std::memcpy(&scale, &bits, sizeof(scale));
+  x = p * scale;
+}
+
+DRAFTSMITH_INLINE float sum_of(const Vec& v) {
+  float s = 0;
+  for (std::int64_t i = 0; i < kLanes; ++i) s += v[i];
+  return s;
+}
+
+DRAFTSMITH_INLINE float max_of(const Vec& v) {
+  float m = v[0];
+  for (std::int64_t i = 1; i < kLanes; ++i) m = v[i] > m ? v[i] : m;
+  return m;
+}
+
+}  // namespace
+}  // namespace draftsmith
