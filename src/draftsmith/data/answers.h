@@ -1,0 +1,38 @@
+// Rows on their way to documents: which answers they need, the rounds in which the target gives them, and what becomes
+// of them. Generated answers stay the ids they were generated as; their text is only for later prompts and for JSON
+// lines.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "draftsmith/data/conversations.h"
+#include "draftsmith/data/prepare.h"
+#include "draftsmith/text/supervise.h"
+
+namespace draftsmith {
+
+struct DraftedRow {
+  std::string where;          // "file:line"
+  Conversation conversation;  // with generated answers as text once they are there
+  SupervisedTokens document;
+  std::string skip_reason;  // "" = the document is good
+  std::string skip_detail;
+  std::int64_t num_answers = 0;  // generated
+};
+
+struct AnswerOptions {
+  AnswerMode mode = AnswerMode::kMissing;
+  std::int64_t max_length = 0;  // prompts that fill it are not answered; 0 = no limit
+};
+
+// Fills document (or skip_reason) of every row. Each round asks `answer` for the next answer of all rows that need one.
+void answer_rows(std::span<DraftedRow* const> rows, const AnswerOptions& options, const Tokenizer& tokenizer,
+                 const Supervisor& supervisor, const AnswerFn& answer);
+
+// Whether the row's conversation, prepared again from its text, gives the tokens that it has now.
+bool survives_as_text(const DraftedRow& row, const Supervisor& supervisor);
+
+}  // namespace draftsmith
