@@ -13,9 +13,6 @@
 namespace draftsmith {
 namespace {
 
-// Logits of a prompt's pass that may exist at once: long prompts go in pieces.
-constexpr std::int64_t kPrefillLogitBytes = std::int64_t{128} << 20;
-
 // Seconds, without the time spent in callbacks.
 class Stopwatch {
  public:
@@ -83,23 +80,6 @@ void check_request(const TargetInfo& target, std::span<const std::int32_t> promp
           target.name, ", ", target.context_length, " tokens; ask for fewer");
 }
 
-// Runs the prompt; `on_features` gets its features piece by piece. Returns the logits of the last position, [1, V].
-template <class OnFeatures>
-at::Tensor prefill(TargetSession& session, std::int64_t vocab_size, std::span<const std::int32_t> prompt,
-                   OnFeatures on_features) {
-  const std::int64_t piece =
-      std::max<std::int64_t>(1, kPrefillLogitBytes / (vocab_size * static_cast<std::int64_t>(sizeof(float))));
-  const auto length = static_cast<std::int64_t>(prompt.size());
-  at::Tensor last;
-  for (std::int64_t begin = 0; begin < length; begin += piece) {
-    const std::int64_t n = std::min(piece, length - begin);
-    TargetSession::Pass pass = session.extend(prompt.subspan(begin, n));
-    on_features(pass.features);
-    last = pass.logits.narrow(0, n - 1, 1);
-  }
-  return last;
-}
-
 DrafterParams params_in(const DrafterParams& params, at::ScalarType type) {
   DrafterParams out = params;
   visit_params(out, [&](const std::string&, at::Tensor& tensor) { tensor = tensor.detach().to(type); });
@@ -130,7 +110,7 @@ DecodeResult decode_plain(Target& target, std::span<const std::int32_t> prompt, 
   const auto session = target.session({}, static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens);
   Stopwatch watch;
   Output out(info, options, watch);
-  at::Tensor logits = prefill(*session, info.vocab_size, prompt, [](const at::Tensor&) {});
+  at::Tensor logits = session->prefill(prompt).logits;
   std::vector<std::int32_t> choice = greedy_choices(logits);
   out.show(logits);
   out.result.prefill_seconds = watch.lap();
@@ -212,18 +192,21 @@ DecodeResult SpeculativeDecoder::decode(std::span<const std::int32_t> prompt, co
   const TargetInfo& info = s.target.info();
   check_request(info, prompt, options);
   const std::int64_t whole = s.config.block_size - 1;
-  const std::int64_t capacity = static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens + s.config.block_size;
+  const bool shorten = options.limit_rule == LimitRule::kShorten;
+  const std::int64_t capacity =
+      static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens + (shorten ? 0 : s.config.block_size);
   const auto session = s.target.session(s.config.target_layer_ids, capacity);
   DraftSession draft(s.config, s.params, s.embedding, s.head, capacity, s.compute);
 
   Stopwatch watch;
   Output out(info, options, watch);
-  const at::Tensor logits = prefill(*session, info.vocab_size, prompt, [&](const at::Tensor& f) { draft.append(f); });
-  const std::vector<std::int32_t> first = greedy_choices(logits);
-  out.show(logits);
+  const TargetSession::Pass prompt_pass = session->prefill(prompt);
+  draft.append(prompt_pass.features);
+  const std::vector<std::int32_t> first = greedy_choices(prompt_pass.logits);
+  out.show(prompt_pass.logits);
   out.result.prefill_seconds = watch.lap();
   out.commit(first);
-  if (options.limit_rule == LimitRule::kShorten) {
+  if (shorten) {
     while (!out.ended() && out.remaining() > 0) {
       out.result.steps.push_back(s.step(*session, draft, out, std::min(whole, out.remaining() - 1)));
     }

