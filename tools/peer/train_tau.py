@@ -274,6 +274,9 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(args.threads)
+    for file in (args.target, os.path.join(args.data, "train.safetensors"), os.path.join(args.data, "eval.safetensors")):
+        if not os.path.isfile(file):
+            sys.exit(f"train_tau: {file} does not exist; give a GGUF file and a folder that `draftsmith prepare` wrote")
     documents = [d for d in read_documents(os.path.join(args.data, "train.safetensors"), args.max_length) if has_anchor(d)]
     evaluation = os.path.join(args.data, "eval.safetensors")
     if not documents:
