@@ -12,8 +12,7 @@ foreach(_library ${_llama_libraries})
   endif()
 endforeach()
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-target_link_libraries(llama_cpp INTERFACE -Wl,--start-group ${_llama_libraries} -Wl,--end-group Threads::Threads OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
+target_link_libraries(llama_cpp INTERFACE -Wl,--start-group ${_llama_libraries} -Wl,--end-group Threads::Threads gomp ${CMAKE_DL_LIBS})
 target_include_directories(llama_cpp SYSTEM INTERFACE ${LLAMA_SOURCE}/include ${LLAMA_SOURCE}/ggml/include)
 # Parts of llama.cpp that are not its public interface: the chat-template engine (common/) and the staging header (src/).
 # Only the one file that needs one of them links this target.

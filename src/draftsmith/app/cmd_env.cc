@@ -9,11 +9,13 @@
 #include <thread>
 
 #include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <llama.h>
 #include <torch/version.h>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/version.h"
-#include "draftsmith/target/target.h"
 
 namespace draftsmith {
 namespace {
@@ -56,7 +58,7 @@ void run() {
   row("draftsmith", kVersion);
   row("compiler", std::string("g++ ") + __VERSION__);
   row("libtorch", TORCH_VERSION);
-  row("llama.cpp", engine_info());
+  row("llama.cpp", std::string(llama_print_system_info()));
   row("system", system_name() + ", kernel " + kernel.release);
   row("processor", proc_value("/proc/cpuinfo", "model name"));
   row("instructions", instruction_sets());

