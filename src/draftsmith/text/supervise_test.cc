@@ -190,5 +190,76 @@ TEST(Supervise, PromptAnswerAndWhatFollowsMakeTheWholeText) {
   EXPECT_EQ(supervised_ids(prompt), ids_of({"a1", "<|im_end|>"}));  // answers that are there are supervised
 }
 
+// Ids are bytes; 256 is bos, 257 and 258 start and end a turn. With `leading_space` it puts a space token in front, as
+// SentencePiece does, so that the pieces do not spell the text.
+class ByteTokens final : public Tokenizer {
+ public:
+  bool with_bos = false, leading_space = false;
+
+  std::int64_t size() const override { return 259; }
+  Ids encode(std::string_view text, bool) const override {
+    Ids ids;
+    if (leading_space && !text.empty()) ids.push_back(' ');
+    while (!text.empty()) {
+      std::int32_t id = static_cast<unsigned char>(text[0]);
+      for (std::int32_t special = 256; special < 259; ++special) {
+        if (text.starts_with(kSpecial[special - 256])) id = special;
+      }
+      ids.push_back(id);
+      text.remove_prefix(piece(id, true).size());
+    }
+    return ids;
+  }
+  std::string piece(std::int32_t id, bool) const override {
+    return id < 256 ? std::string(1, static_cast<char>(id)) : kSpecial[id - 256];
+  }
+  std::string decode(std::span<const std::int32_t> ids, bool) const override {
+    std::string text;
+    for (std::int32_t id : ids) text += piece(id, true);
+    return text;
+  }
+  bool is_control(std::int32_t id) const override { return id >= 256; }
+  bool is_end(std::int32_t id) const override { return id == 258; }
+  std::int32_t bos() const override { return 256; }
+  std::int32_t eos() const override { return 258; }
+  std::int32_t pad() const override { return 258; }
+  std::int32_t unk() const override { return -1; }
+  std::int32_t mask() const override { return -1; }
+  bool adds_bos() const override { return with_bos; }
+  std::string digest() const override { return ""; }
+  std::string chat_template() const override { return kChatMl; }
+
+ private:
+  inline static const std::string kSpecial[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+};
+
+TEST(Supervise, ExactlyOneBosAtTheStart) {
+  ByteTokens tokenizer;
+  for (const bool printed : {false, true}) {
+    for (const bool added : {false, true}) {
+      tokenizer.with_bos = added;
+      const ChatTemplate chat_template = ChatTemplate::of(tokenizer, printed ? "{{ bos_token }}" + kChatMl : kChatMl);
+      const Supervisor supervisor(tokenizer, chat_template);
+      const SupervisedTokens all = supervisor.supervise(kTwoTurns);
+      EXPECT_EQ(std::count(all.tokens.begin(), all.tokens.end(), 256), printed || added);
+      EXPECT_EQ(all.tokens[0] == 256, printed || added);
+      EXPECT_EQ(supervised_ids(all), (Ids{'a', '1', 258, 'a', '2', 258}));
+      const Ids prompt = supervisor.prompt(std::span(kTwoTurns).first(1)).tokens;
+      EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), all.tokens.begin()));
+      const Ids after = supervisor.after_answer(std::span(kTwoTurns).first(3), 1);
+      EXPECT_EQ(tokenizer.decode(after, true), "\n<|im_start|>user\nq2<|im_end|>\n<|im_start|>assistant\n");
+    }
+  }
+}
+
+TEST(Supervise, PiecesThatDoNotSpellTheText) {
+  ByteTokens tokenizer;
+  tokenizer.leading_space = true;
+  const ChatTemplate chat_template = ChatTemplate::of(tokenizer);
+  const SupervisedTokens all = Supervisor(tokenizer, chat_template).supervise(kTwoTurns);
+  EXPECT_EQ(supervised_ids(all), (Ids{'a', '1', 258, 'a', '2', 258}));
+  EXPECT_EQ(all.tokens[0], ' ');
+}
+
 }  // namespace
 }  // namespace draftsmith
