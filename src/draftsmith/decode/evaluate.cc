@@ -34,10 +34,10 @@ class PlainLogits {
       if (row[i] > second) second = row[i];
       if (second > best) std::swap(best, second);
     }
-    margins_.push_back(double(best) - double(second));
+    margins_.push_back(best - second);
     if (static_cast<std::int64_t>(margins_.size()) <= max_rows_) rows_.insert(rows_.end(), row, row + vocab_size_);
   }
-  double margin(std::int64_t token) const { return margins_[token]; }
+  const std::vector<float>& margins() const { return margins_; }
   bool has_row(std::int64_t token) const {
     return (token + 1) * vocab_size_ <= static_cast<std::int64_t>(rows_.size());
   }
@@ -51,7 +51,7 @@ class PlainLogits {
  private:
   std::int64_t vocab_size_, max_rows_;
   std::vector<float> rows_;
-  std::vector<double> margins_;
+  std::vector<float> margins_;
 };
 
 // Compares one request's drafted passes with its plain ones while both have the same tokens before them.
@@ -72,7 +72,7 @@ class Comparer {
       }
       if (choices[i] != report_.plain.tokens[token]) {
         report_.first_difference = token;
-        report_.margin = plain_.margin(token);
+        report_.margin = report_.plain_margins[token];
       }
     }
   }
@@ -164,6 +164,7 @@ EvalReport evaluate(Target& target, const LoadedDrafter& drafter, const DataSet&
     DecodeOptions decode{.max_new_tokens = options.max_new_tokens};
     decode.on_logits = [&](std::int64_t, const at::Tensor& row) { logits.add(row); };
     request.plain = decode_plain(target, prompt, decode);
+    request.plain_margins = logits.margins();
     Comparer comparer(logits, request);
     decode.on_logits = [&](std::int64_t first, const at::Tensor& rows) { comparer.on_logits(first, rows); };
     request.drafted = decoder.decode(prompt, decode);

@@ -33,9 +33,10 @@ struct RequestReport {
   std::string kind;
   std::int64_t prompt_tokens = 0;
   DecodeResult plain = {}, drafted = {};
-  double noise = 0;                    // of this request
-  std::int64_t first_difference = -1;  // new token at which the two decodings part; -1 = nowhere
-  double margin = 0;                   // there: between the plain pass's two best logits
+  std::vector<float> plain_margins = {};  // per new token: between the plain pass's two best logits
+  double noise = 0;                       // of this request
+  std::int64_t first_difference = -1;     // new token at which the two decodings part; -1 = nowhere
+  double margin = 0;                      // there: between the plain pass's two best logits
   Comparison comparison = Comparison::kEqual;
 };
 

@@ -31,7 +31,7 @@ TEST(Evaluation, TakesTheKindsInTurn) {
   EXPECT_EQ(choose_prompts(two_kinds(), target.info(), {.prompts = 3}, &skipped), (std::vector<std::int64_t>{0, 1, 4}));
   EXPECT_EQ(skipped, 1);
   EXPECT_EQ(choose_prompts(two_kinds(), target.info(), {.prompts = 0}, &skipped).size(), 6u);
-  EXPECT_TRUE(choose_prompts(two_kinds(), target.info(), {.max_new_tokens = 127}, &skipped).empty());
+  EXPECT_TRUE(choose_prompts(two_kinds(), target.info(), {.max_new_tokens = 255}, &skipped).empty());
   EXPECT_EQ(skipped, 7);
 }
 

@@ -1,6 +1,7 @@
 #include "draftsmith/decode/fake_target.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
 #include <utility>
@@ -68,6 +69,7 @@ bool says(const std::string& text, const std::string& part1, const std::string& 
 
 FakeTarget::FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids)
     : next_(std::move(next)), embedding_(pattern(kVocab, kHidden, 0.7)), head_(pattern(kVocab, kHidden, 0.3)) {
+  at::set_num_threads(1);  // these models are too small to share out
   info_ = {.name = "chain",
            .architecture = "fake",
            .description = "",
@@ -78,7 +80,7 @@ FakeTarget::FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<st
            .num_kv_heads = 1,
            .head_dim = 8,
            .vocab_size = kVocab,
-           .context_length = 128,
+           .context_length = 256,
            .end_ids = std::move(end_ids)};
 }
 

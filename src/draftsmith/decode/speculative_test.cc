@@ -114,7 +114,7 @@ TEST(Decoding, RequestsThatCannotBeServedAreRefusedInWords) {
   EXPECT_TRUE(says(error_of([&] { decode_plain(target, Ids{4}, {.max_new_tokens = 0}); }), "max_new_tokens is 0",
                    "at least 1"));
   EXPECT_TRUE(
-      says(error_of([&] { decode_plain(target, Ids{4}, {.max_new_tokens = 128}); }), "128 new", "context of chain"));
+      says(error_of([&] { decode_plain(target, Ids{4}, {.max_new_tokens = 256}); }), "256 new", "context of chain"));
   EXPECT_TRUE(says(error_of([&] { decode_plain(target, Ids{24}, {}); }), "token id 24", "0 to 23"));
   target.info_.can_rewind = false;
   EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Compute::kFloat32); }), "chain (fake)",

@@ -1,6 +1,13 @@
 #include "draftsmith/export/hf_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -44,6 +51,27 @@ void require_replaceable(const fs::path& folder) {
           " exists and its config.json is not a DFlash drafter's; choose another output or move it away");
 }
 
+bool holds_others(const fs::path& folder, const std::vector<std::string>& names) {
+  if (!fs::exists(folder)) return false;
+  return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [&](const fs::directory_entry& entry) {
+    return std::find(names.begin(), names.end(), entry.path().filename().string()) == names.end();
+  });
+}
+
+// write_folder() never deletes what the new folder lacks. Shards of an older export must go, so the new folder is made
+// whole beside it and the two change places in one step.
+void replace_folder(const fs::path& folder, const std::function<void(const fs::path&)>& fill) {
+  const fs::path full = fs::absolute(folder);
+  const fs::path beside =
+      full.parent_path() / ("." + full.filename().string() + ".export-" + std::to_string(::getpid()));
+  write_folder(beside, fill);
+  const bool changed = ::renameat2(AT_FDCWD, beside.c_str(), AT_FDCWD, full.c_str(), RENAME_EXCHANGE) == 0;
+  const int error = errno;
+  std::error_code ignored;
+  fs::remove_all(beside, ignored);
+  require(changed, "cannot replace ", folder.string(), ": ", std::strerror(error), "; choose another output");
+}
+
 }  // namespace
 
 void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType type) {
@@ -65,10 +93,15 @@ void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType 
   });
   const std::string config =
       drafter_config_to_json(drafter.config, type == StoredType::kFloat32 ? "float32" : "bfloat16");
-  write_folder(target, [&](const fs::path& temporary) {
+  const auto fill = [&](const fs::path& temporary) {
     write_safetensors(temporary / "model.safetensors", tensors, {{"format", "pt"}});
     write_text_file(temporary / "config.json", config);
-  });
+  };
+  if (holds_others(target, {"model.safetensors", "config.json"})) {
+    replace_folder(target, fill);
+  } else {
+    write_folder(target, fill);
+  }
 }
 
 }  // namespace draftsmith
