@@ -21,29 +21,34 @@ Extent document_at(const Pack& pack, std::int64_t position) {
   return extent;
 }
 
-// The mask of dflash.md, as ranges: context t with doc(t) = doc(a) and t < a, and t >= a + j - (W - 1) with a window of
-// W; slots j' of the same block, j' <= j where the layer is causal (the window does not cut inside a block).
-std::shared_ptr<KeyRanges> make_ranges(const std::vector<std::int64_t>& anchors, const std::vector<Extent>& documents,
-                                       std::int64_t num_context, std::int64_t block_size, std::int64_t window,
-                                       bool causal) {
+}  // namespace
+
+// Context t is seen iff doc(t) = doc(a), t < a, and on a sliding layer with window W also t >= a + j - (W - 1); of the
+// block's own slots j', all, or j' <= j where the layer is causal (the window does not cut inside a block).
+std::shared_ptr<const KeyRanges> make_key_ranges(const DrafterConfig& config, LayerKind kind,
+                                                 std::span<const std::int64_t> anchors,
+                                                 std::span<const std::int64_t> document_begins,
+                                                 std::int64_t num_context) {
+  const bool slides = kind == LayerKind::kSliding, causal = config.is_causal.value_or(slides);
+  const std::int64_t size = config.block_size;
   auto ranges = std::make_shared<KeyRanges>();
   ranges->num_context = num_context;
-  ranges->block_size = block_size;
+  ranges->block_size = size;
+  const auto push = [](std::vector<std::int32_t>& list, std::int64_t value) {
+    list.push_back(static_cast<std::int32_t>(value));
+  };
   for (std::size_t b = 0; b < anchors.size(); ++b) {
-    const std::int64_t anchor = anchors[b], first_row = static_cast<std::int64_t>(b) * block_size;
-    for (std::int64_t j = 0; j < block_size; ++j) {
-      const std::int64_t window_begin = window > 0 ? anchor + j - (window - 1) : 0;
-      ranges->context_begin.push_back(
-          static_cast<std::int32_t>(std::min(anchor, std::max(documents[b].begin, window_begin))));
-      ranges->context_end.push_back(static_cast<std::int32_t>(anchor));
-      ranges->block_begin.push_back(static_cast<std::int32_t>(first_row));
-      ranges->block_end.push_back(static_cast<std::int32_t>(first_row + (causal ? j + 1 : block_size)));
+    const std::int64_t anchor = anchors[b], first_row = static_cast<std::int64_t>(b) * size;
+    for (std::int64_t j = 0; j < size; ++j) {
+      const std::int64_t window_begin = slides ? anchor + j - (config.sliding_window - 1) : 0;
+      push(ranges->context_begin, std::min(anchor, std::max(document_begins[b], window_begin)));
+      push(ranges->context_end, anchor);
+      push(ranges->block_begin, first_row);
+      push(ranges->block_end, first_row + (causal ? j + 1 : size));
     }
   }
   return ranges;
 }
-
-}  // namespace
 
 BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> anchors, const DrafterConfig& config) {
   BlockInputs in;
@@ -51,11 +56,11 @@ BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> an
   in.block_size = config.block_size;
   in.anchors.assign(anchors.begin(), anchors.end());
   in.context_position_ids = pack.position_ids;
-  std::vector<Extent> documents;
+  std::vector<std::int64_t> document_begins;
   for (const std::int64_t anchor : anchors) {
     DRAFTSMITH_ASSERT(anchor >= 0 && anchor < pack.length && pack.document_ids[anchor] >= 0);
     const Extent document = document_at(pack, anchor);
-    documents.push_back(document);
+    document_begins.push_back(document.begin);
     for (std::int64_t j = 0; j < config.block_size; ++j) {
       const std::int64_t at = anchor + j;
       const bool inside = at < document.end;
@@ -68,10 +73,9 @@ BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> an
   const auto has = [&](LayerKind kind) {
     return std::find(config.layer_kinds.begin(), config.layer_kinds.end(), kind) != config.layer_kinds.end();
   };
-  in.full = make_ranges(in.anchors, documents, pack.length, config.block_size, 0, config.is_causal.value_or(false));
+  in.full = make_key_ranges(config, LayerKind::kFull, anchors, document_begins, pack.length);
   if (has(LayerKind::kSliding)) {
-    in.sliding = make_ranges(in.anchors, documents, pack.length, config.block_size, config.sliding_window,
-                             config.is_causal.value_or(true));
+    in.sliding = make_key_ranges(config, LayerKind::kSliding, anchors, document_begins, pack.length);
   }
   return in;
 }

@@ -90,7 +90,7 @@ template <class T>
 RowFigures figures(const T* logits, std::int64_t size, std::int64_t label) {
   RowFigures row;
   const float top = largest(logits, size);
-  row.best = find(logits, size, top);
+  row.best = find(logits, size, top) % size;
   row.log_sum = top + static_cast<float>(std::log(sum_exp(logits, size, top)));
   row.nll = row.log_sum - value_at(logits, label);
   return row;
@@ -106,6 +106,12 @@ void gradient(T* logits, std::int64_t size, std::int64_t label, float log_sum, f
 
 }  // namespace
 
+std::int64_t row_best(const float* logits, std::int64_t size) {
+  return find(logits, size, largest(logits, size)) % size;
+}
+std::int64_t row_best(const std::uint16_t* logits, std::int64_t size) {
+  return find(logits, size, largest(logits, size)) % size;
+}
 RowFigures row_figures(const float* logits, std::int64_t size, std::int64_t label) {
   return figures(logits, size, label);
 }

@@ -15,6 +15,10 @@ struct RowFigures {
 RowFigures row_figures(const float* logits, std::int64_t size, std::int64_t label);
 RowFigures row_figures(const std::uint16_t* logits, std::int64_t size, std::int64_t label);
 
+// First index of the largest logit (0 in a row of NaN).
+std::int64_t row_best(const float* logits, std::int64_t size);
+std::int64_t row_best(const std::uint16_t* logits, std::int64_t size);
+
 // logits = (softmax(logits) - [label]) * factor
 void row_gradient(float* logits, std::int64_t size, std::int64_t label, float log_sum, float factor);
 void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, float log_sum, float factor);

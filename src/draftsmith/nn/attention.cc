@@ -74,7 +74,8 @@ std::vector<Chunk> plan_chunks(const KeyRanges& ranges, std::int64_t heads) {
   return chunks;
 }
 
-at::Tensor as_float(const at::Tensor& t) { return t.to(at::kFloat).contiguous(); }
+at::Tensor as_float(const at::Tensor& t) { return t.to(at::kFloat); }  // context: any strides will do
+at::Tensor as_dense(const at::Tensor& t) { return t.to(at::kFloat).contiguous(); }
 
 // Rows of a chunk of [Hq, Q, D] as [Hkv, G * R, D] in fp32.
 at::Tensor gather(const at::Tensor& x, const Chunk& chunk, std::int64_t kv_heads) {
@@ -117,7 +118,7 @@ struct RangeAttention : torch::autograd::Function<RangeAttention> {
                             const at::Tensor& v_context, const at::Tensor& k_block, const at::Tensor& v_block,
                             const std::shared_ptr<const KeyRanges>& ranges) {
     const std::int64_t kv_heads = k_context.size(0);
-    const at::Tensor k = as_float(k_context), v = as_float(v_context), kb = as_float(k_block), vb = as_float(v_block);
+    const at::Tensor k = as_float(k_context), v = as_float(v_context), kb = as_dense(k_block), vb = as_dense(v_block);
     const at::Tensor out = at::empty(q.sizes(), q.options());
     const at::Tensor lse = at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat));
     for (const Chunk& chunk : plan_chunks(*ranges, q.size(0))) {
@@ -143,9 +144,10 @@ struct RangeAttention : torch::autograd::Function<RangeAttention> {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &out = saved[5], &lse = saved[6];
     const std::int64_t kv_heads = saved[1].size(0);
-    const at::Tensor k = as_float(saved[1]), v = as_float(saved[2]), kb = as_float(saved[3]), vb = as_float(saved[4]);
+    const at::Tensor k = as_float(saved[1]), v = as_float(saved[2]), kb = as_dense(saved[3]), vb = as_dense(saved[4]);
     const at::Tensor dq = at::empty(q.sizes(), q.options());
-    const at::Tensor dk = at::zeros_like(k), dv = at::zeros_like(v), dkb = at::zeros_like(kb), dvb = at::zeros_like(vb);
+    const at::Tensor dk = at::zeros(k.sizes(), k.options()), dv = at::zeros(v.sizes(), v.options()),
+                     dkb = at::zeros_like(kb), dvb = at::zeros_like(vb);
     for (const Chunk& chunk : plan_chunks(ranges, q.size(0))) {
       const AttentionRows rows = rows_of(ranges, chunk, q, kv_heads);
       const at::Tensor q_chunk = gather(q, chunk, kv_heads), o_chunk = gather(out, chunk, kv_heads),

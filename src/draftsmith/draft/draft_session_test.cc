@@ -1,0 +1,66 @@
+#include "draftsmith/draft/draft_session.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/mm.h>
+#include <gtest/gtest.h>
+
+#include "draftsmith/draft/test_drafter.h"
+
+namespace draftsmith {
+namespace {
+
+// Drafts of the training-time pass at anchor `a` of a document of its own.
+std::vector<std::int32_t> trained_drafts(const DrafterConfig& config, const DrafterParams& params,
+                                         const at::Tensor& embedding, const at::Tensor& head, const TestPack& in,
+                                         std::int64_t a, Compute compute) {
+  const c10::NoGradGuard no_gradients;
+  const BlockInputs blocks = make_block_inputs(in.pack, std::vector<std::int64_t>{a}, config);
+  const ForwardInputs inputs{.features = in.features,
+                             .block_embeddings = embedding.index_select(0, at::tensor(blocks.block_token_ids)),
+                             .blocks = &blocks};
+  const at::Tensor hidden = drafter_forward(config, params, inputs, compute);
+  const at::Tensor best = at::mm(hidden, head.to(hidden.scalar_type()).t()).argmax(1);
+  std::vector<std::int32_t> drafts;
+  for (std::int64_t j = 1; j < config.block_size; ++j)
+    drafts.push_back(static_cast<std::int32_t>(best.select(0, j).item<std::int64_t>()));
+  return drafts;
+}
+
+void expect_training_drafts(const DrafterConfig& config, Compute compute) {
+  const DrafterParams params = random_params(config);
+  Rng rng(2, RngPurpose::kTest);
+  const at::Tensor embedding = random_tensor(rng, {config.vocab_size, config.hidden_size});
+  const at::Tensor head = random_tensor(rng, {config.vocab_size, config.hidden_size});
+  const TestPack in = pack_of(config, {random_document(config, 40, 1)});
+  DraftSession session(config, params, embedding, head, 64, compute);
+  for (const std::int64_t step : {1, 1, 7, 2, 0, 12, 3}) {  // features arrive a few at a time, as drafts are accepted
+    session.append(in.features.narrow(0, session.length(), step));
+    const std::int64_t a = session.length();
+    const auto expected = trained_drafts(config, params, embedding, head, in, a, compute);
+    EXPECT_EQ(session.propose(in.pack.token_ids[a], config.block_size - 1), expected) << a;
+    EXPECT_EQ(session.propose(in.pack.token_ids[a], 2), (std::vector<std::int32_t>{expected[0], expected[1]})) << a;
+  }
+}
+
+TEST(DraftSession, DraftsAreThoseOfTheTrainingPass) {
+  expect_training_drafts(small_config(), Compute::kFloat32);
+  expect_training_drafts(small_sliding_config(9), Compute::kFloat32);
+  expect_training_drafts(small_config(), Compute::kBFloat16);
+}
+
+TEST(DraftSession, AppendingInPiecesEqualsAppendingAtOnce) {
+  const DrafterConfig config = small_sliding_config(7);
+  const DrafterParams params = random_params(config);
+  Rng rng(2, RngPurpose::kTest);
+  const at::Tensor embedding = random_tensor(rng, {config.vocab_size, config.hidden_size});
+  const TestPack in = pack_of(config, {random_document(config, 40, 1)});
+  DraftSession once(config, params, embedding, embedding, 40, Compute::kFloat32);
+  DraftSession pieces(config, params, embedding, embedding, 40, Compute::kFloat32);
+  once.append(in.features.narrow(0, 0, 30));
+  for (std::int64_t i = 0; i < 30; i += 3) pieces.append(in.features.narrow(0, i, 3));
+  EXPECT_EQ(once.length(), pieces.length());
+  for (std::int32_t token = 0; token < 20; ++token) EXPECT_EQ(once.propose(token, 3), pieces.propose(token, 3));
+}
+
+}  // namespace
+}  // namespace draftsmith

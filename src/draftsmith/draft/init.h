@@ -1,0 +1,24 @@
+// A start from the target itself: its own last layers as the drafter's layers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+
+#include "draftsmith/draft/drafter.h"
+
+namespace draftsmith {
+
+// A target tensor by its GGUF name ("blk.7.attn_q.weight"), fp32 or bf16 [out, in], q and k rows in rotate-half order;
+// undefined when the target has none of that name.
+using TargetWeightFn = std::function<at::Tensor(const std::string& name)>;
+
+// Drafter layer i gets the attention and MLP matrices and the norm scales of target layer T - L + i; `norm` is the
+// target's final norm. fc passes the last tap through. hidden_norm is the first copied layer's input scale. q_norm and
+// k_norm are the target's own, or else one number: the size its queries and keys have for a normalised input of no
+// preferred direction. UserError naming the tensor when the target has none of that name or its shape is not the
+// drafter's.
+void init_from_target(DrafterParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight);
+
+}  // namespace draftsmith

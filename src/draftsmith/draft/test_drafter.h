@@ -1,0 +1,137 @@
+// A small random drafter and packs of random documents, for tests.
+#pragma once
+
+#include <ATen/ops/tensor.h>
+
+#include <vector>
+
+#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/loss.h"
+#include "draftsmith/nn/test_random.h"
+
+namespace draftsmith {
+
+inline DrafterConfig small_config() {
+  DrafterConfig config;
+  config.hidden_size = 48;
+  config.intermediate_size = 80;
+  config.num_layers = 3;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 16;
+  config.vocab_size = 61;
+  config.block_size = 4;
+  config.mask_token_id = 60;
+  config.target_layer_ids = {1, 3};
+  config.num_target_layers = 6;
+  config.layer_kinds.assign(3, LayerKind::kFull);
+  return config;
+}
+
+inline DrafterConfig small_sliding_config(std::int64_t window) {
+  DrafterConfig config = small_config();
+  config.layer_kinds[0] = config.layer_kinds[1] = LayerKind::kSliding;
+  config.sliding_window = window;
+  return config;
+}
+
+// Larger than the usual start, so that every part of the drafter matters.
+inline DrafterParams random_params(const DrafterConfig& config, std::uint64_t seed = 1) {
+  DrafterParams params = empty_params(config);
+  Rng rng(seed, RngPurpose::kTest);
+  visit_params(params, [&](const std::string&, at::Tensor& t) {
+    t = t.dim() == 1 ? random_tensor(rng, t.sizes().vec(), 0.3) + 1.0 : random_tensor(rng, t.sizes().vec(), 0.15);
+    t.requires_grad_(true);
+  });
+  return params;
+}
+
+// Tokens and features of one document.
+struct TestDocument {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint8_t> loss_mask;
+  at::Tensor features;  // [length, K*H]
+};
+
+inline TestDocument random_document(const DrafterConfig& config, std::int64_t length, std::uint64_t seed) {
+  Rng rng(seed, RngPurpose::kTest, {7});
+  TestDocument document;
+  for (std::int64_t i = 0; i < length; ++i)
+    document.tokens.push_back(static_cast<std::int32_t>(rng.below(config.vocab_size - 1)));
+  document.loss_mask.assign(static_cast<std::size_t>(length), 1);
+  document.features = random_tensor(rng, {length, config.num_taps() * config.hidden_size});
+  return document;
+}
+
+struct TestPack {
+  Pack pack;
+  at::Tensor features;
+};
+
+inline TestPack pack_of(const DrafterConfig& config, const std::vector<TestDocument>& documents,
+                        std::int64_t padding = 0) {
+  TestPack out;
+  Pack& pack = out.pack;
+  for (const TestDocument& document : documents) pack.length += static_cast<std::int64_t>(document.tokens.size());
+  out.features =
+      at::empty({pack.length + padding, config.num_taps() * config.hidden_size}, at::TensorOptions(at::kFloat));
+  out.features.fill_(3.0);
+  std::int64_t begin = 0, id = 0;
+  for (const TestDocument& document : documents) {
+    const auto length = static_cast<std::int64_t>(document.tokens.size());
+    out.features.narrow(0, begin, length).copy_(document.features);
+    for (std::int64_t i = 0; i < length; ++i) {
+      pack.token_ids.push_back(document.tokens[i]);
+      pack.document_ids.push_back(static_cast<std::int32_t>(id));
+      pack.position_ids.push_back(i);
+      pack.loss_mask.push_back(document.loss_mask[i]);
+    }
+    pack.documents.push_back({.document = id++, .begin = begin, .length = length});
+    begin += length;
+  }
+  for (std::int64_t i = 0; i < padding; ++i) {
+    pack.token_ids.push_back(0);
+    pack.document_ids.push_back(-1);
+    pack.position_ids.push_back(0);
+    pack.loss_mask.push_back(0);
+  }
+  pack.length += padding;
+  return out;
+}
+
+// Anchors a with loss_mask[a], loss_mask[a + 1] in document `d` of the pack, shifted by nothing: all of them.
+inline std::vector<std::int64_t> all_anchors(const Pack& pack, std::size_t d) {
+  const DocumentSpan& span = pack.documents[d];
+  std::vector<std::int64_t> anchors;
+  for (std::int64_t a = span.begin; a + 1 < span.begin + span.length; ++a) {
+    if (pack.loss_mask[a] && pack.loss_mask[a + 1]) anchors.push_back(a);
+  }
+  return anchors;
+}
+
+struct Outcome {
+  BlockInputs blocks;
+  at::Tensor hidden;
+  LossResult loss;
+  std::vector<at::Tensor> gradients;  // of the parameters, of loss_sum
+};
+
+inline Outcome run_pack(const DrafterConfig& config, const DrafterParams& params, const at::Tensor& embedding,
+                        const TestPack& in, const std::vector<std::int64_t>& anchors,
+                        Compute compute = Compute::kFloat32, LossOptions options = {}) {
+  Outcome out;
+  out.blocks = make_block_inputs(in.pack, anchors, config);
+  const ForwardInputs inputs{.features = in.features,
+                             .block_embeddings = embedding.index_select(0, at::tensor(out.blocks.block_token_ids)),
+                             .blocks = &out.blocks};
+  const at::Tensor hidden = drafter_forward(config, params, inputs, compute);
+  out.hidden = hidden.detach();
+  out.loss = head_loss(hidden, embedding.to(hidden.scalar_type()), out.blocks, options);
+  DrafterParams copy = params;
+  visit_params(copy, [](const std::string&, at::Tensor& t) { t.mutable_grad() = at::Tensor(); });
+  hidden.backward(out.loss.grad_hidden);
+  visit_params(copy, [&](const std::string&, at::Tensor& t) { out.gradients.push_back(t.grad()); });
+  return out;
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,106 @@
+#include "draftsmith/nn/ops.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "draftsmith/nn/test_random.h"
+
+namespace draftsmith {
+namespace {
+
+using Op = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
+
+// Runs both on copies of the same inputs; results and all gradients must agree.
+void expect_same(const Op& fused, const Op& plain, const std::vector<at::Tensor>& inputs, double bound) {
+  const auto run = [&](const Op& op) {
+    std::vector<at::Tensor> leaves, all;
+    for (const at::Tensor& x : inputs) leaves.push_back(x.detach().clone().requires_grad_(true));
+    const at::Tensor y = op(leaves);
+    Rng rng(5, RngPurpose::kTest);
+    y.backward(random_tensor(rng, y.sizes().vec()).to(y.scalar_type()));
+    all.push_back(y.detach());
+    for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
+    return all;
+  };
+  const std::vector<at::Tensor> a = run(fused), b = run(plain);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].scalar_type(), b[i].scalar_type()) << i;
+    EXPECT_LT(relative_error(a[i], b[i]), bound) << (i == 0 ? "result" : "gradient ") << i;
+  }
+}
+
+at::Tensor plain_norm(const at::Tensor& x, const at::Tensor& w, double eps) {
+  const at::Tensor y = x.to(at::kDouble);
+  return y * at::rsqrt(y.square().mean(-1, true) + eps) * w.to(at::kDouble);
+}
+
+TEST(RmsNorm, EqualsItsFormulaAtAnyWidth) {
+  Rng rng(1, RngPurpose::kTest);
+  for (const std::int64_t width : {3, 8, 48, 65}) {
+    expect_same([](const auto& x) { return rms_norm(x[0], x[1], 1e-6, at::kFloat); },
+                [](const auto& x) { return plain_norm(x[0], x[1], 1e-6).to(at::kFloat); },
+                {random_tensor(rng, {130, width}), random_tensor(rng, {width})}, 2e-6);
+  }
+}
+
+TEST(RmsNorm, HalfPrecisionRoundsOnce) {
+  Rng rng(2, RngPurpose::kTest);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    expect_same([](const auto& x) { return rms_norm(x[0], x[1], 1e-6, at::kBFloat16); },
+                [](const auto& x) { return plain_norm(x[0], x[1], 1e-6).to(at::kBFloat16); },
+                {random_tensor(rng, {70, 40}).to(type), random_tensor(rng, {40})}, 1.0 / 256);
+  }
+}
+
+TEST(Swiglu, EqualsItsFormulaAlsoFarOut) {
+  Rng rng(3, RngPurpose::kTest);
+  const auto plain = [](const auto& x) { return at::silu(x[0]) * x[1]; };
+  const auto fused = [](const auto& x) { return swiglu(x[0], x[1]); };
+  expect_same(fused, plain, {random_tensor(rng, {9, 37}, 3), random_tensor(rng, {9, 37})}, 2e-6);
+  expect_same(fused, plain, {random_tensor(rng, {9, 37}, 200), random_tensor(rng, {9, 37})}, 2e-6);
+}
+
+TEST(Linear, GradientsReachTheFp32Master) {
+  Rng rng(4, RngPurpose::kTest);
+  const auto plain = [](const auto& x) { return at::mm(x[0], x[1].to(x[0].scalar_type()).t()); };
+  const auto fused = [](const auto& x) { return linear(x[0], x[1]); };
+  expect_same(fused, plain, {random_tensor(rng, {20, 12}), random_tensor(rng, {7, 12})}, 2e-6);
+  expect_same(fused, plain, {random_tensor(rng, {20, 12}).to(at::kBFloat16), random_tensor(rng, {7, 12})}, 1.0 / 64);
+}
+
+TEST(HeadNormRope, EqualsNormThenRotation) {
+  Rng rng(6, RngPurpose::kTest);
+  const std::int64_t rows = 70, heads = 3;
+  for (const std::int64_t dim : {4, 16, 64}) {
+    std::vector<std::int64_t> positions;
+    for (std::int64_t i = 0; i < rows; ++i) positions.push_back(i * 7 % 90);
+    const Rope rope = make_rope(positions, dim, 10000.0);
+    const auto plain = [&](const auto& x) {
+      const at::Tensor n = plain_norm(x[0].view({rows, heads, dim}), x[1], 1e-6).transpose(0, 1);
+      const at::Tensor a = n.narrow(2, 0, dim / 2), b = n.narrow(2, dim / 2, dim / 2);
+      return at::cat({a * rope.cos - b * rope.sin, b * rope.cos + a * rope.sin}, 2).to(x[0].scalar_type());
+    };
+    const auto fused = [&](const auto& x) { return head_norm_rope(x[0], x[1], 1e-6, rope); };
+    const at::Tensor x = random_tensor(rng, {rows, heads * dim}), w = random_tensor(rng, {dim});
+    expect_same(fused, plain, {x, w}, 3e-6);
+    expect_same(fused, plain, {x.to(at::kBFloat16), w}, 1.0 / 128);
+  }
+}
+
+TEST(Rope, FirstFrequencyTurnsByThePositionItself) {
+  const std::vector<std::int64_t> positions = {0, 1, 5};
+  const Rope rope = make_rope(positions, 8, 1e6);
+  EXPECT_EQ(rope.cos.sizes(), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(rope.cos.select(0, 0).min().item<float>(), 1.0f);
+  EXPECT_NEAR(rope.sin.select(0, 2).select(0, 0).item<float>(), std::sin(5.0), 1e-6);
+  EXPECT_NEAR(rope.sin.select(0, 2).select(0, 1).item<float>(), std::sin(5.0 * std::pow(1e6, -0.25)), 1e-6);
+}
+
+}  // namespace
+}  // namespace draftsmith
