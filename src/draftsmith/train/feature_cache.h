@@ -22,7 +22,7 @@ struct FeatureCacheOptions {
   std::int64_t memory_bytes = 0;
   std::int64_t disk_bytes = 0;
   std::filesystem::path folder;  // for the file; must exist when disk_bytes > 0
-  NoticeFn notice;               // told when the disk cannot be used
+  NoticeFn notice = {};          // told when the disk cannot be used
 };
 
 class FeatureCache {

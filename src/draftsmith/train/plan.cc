@@ -135,7 +135,7 @@ std::string to_text(const TrainPlan& plan, const RunConfig& config) {
   if (plan.total_steps > 0)
     out << plan.total_steps << '\n';
   else
-    out << "fitted to " << config.train.max_minutes << " minutes after the first 20\n";
+    out << "fitted to " << std::defaultfloat << config.train.max_minutes << " minutes after the first 20\n";
   const std::int64_t kept = std::min(plan.bytes_features, config.train.feature_cache_mb << 20);
   const std::int64_t on_disk = std::min(plan.bytes_features - kept, config.train.feature_disk_mb << 20);
   out << "memory    about "

@@ -15,8 +15,8 @@ namespace draftsmith {
 
 struct StepRows {
   std::int64_t epoch = 0;
-  std::int64_t first_row = 0;                   // index in the epoch's plan
-  std::vector<std::vector<std::int64_t>> rows;  // document indices of each row
+  std::int64_t first_row = 0;                        // index in the epoch's plan
+  std::vector<std::vector<std::int64_t>> rows = {};  // document indices of each row
 };
 
 class RowSchedule {

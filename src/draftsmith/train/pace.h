@@ -1,0 +1,23 @@
+// How many optimizer steps fit into a time: what a row costs and what the target's forward of a new token costs are
+// measured apart, because later epochs find their features in the cache.
+#pragma once
+
+#include <cstdint>
+
+#include "draftsmith/train/feature_cache.h"
+#include "draftsmith/train/rows.h"
+
+namespace draftsmith {
+
+struct Pace {
+  double seconds_a_row = 0;        // drafter, loss, backward, update
+  double seconds_a_token = 0;      // target's forward of a token whose features are not held
+  double seconds_a_step_more = 0;  // checkpoints and measurements between steps, spread over the steps
+};
+
+// Steps, counted from the start of the run, that end within `seconds` from now when `done_steps` are done: at least
+// done_steps, and at least 1, at most what epochs and max_steps allow.
+std::int64_t steps_that_fit(RowSchedule& rows, const FeatureCache& features, const Pace& pace, std::int64_t done_steps,
+                            double seconds);
+
+}  // namespace draftsmith

@@ -1,0 +1,43 @@
+// A whole training run, as the command `train` calls it: folder, start or resume, number of steps, loop, measurements,
+// checkpoints. It leaves in config.output: run.yaml (the run as it can be repeated), metrics.jsonl, tensorboard/,
+// checkpoints/, plot.svg.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "draftsmith/base/progress.h"
+#include "draftsmith/config/run_config.h"
+#include "draftsmith/data/data_set.h"
+#include "draftsmith/draft/drafter_config.h"
+#include "draftsmith/target/target.h"
+
+namespace draftsmith {
+
+struct TrainHooks {
+  ProgressFn progress;  // called for every line of metrics: steps done, all steps, "loss 4.31  acc 0.182 ..."
+  NoticeFn notice;
+  std::function<bool()> stop_requested;  // asked after every step; true: save a checkpoint and return
+};
+
+struct TrainSummary {
+  std::int64_t steps = 0;
+  std::int64_t total_steps = 0;  // 0 = stopped before it was fixed
+  double minutes = 0;            // of training, all sessions of the run
+  // Of the last line of metrics.
+  double loss = 0, accuracy = 0, accepted_length = 0;
+  std::vector<double> accuracy_per_slot;
+  // On held-out documents at the end; 0 when there are none or the run was stopped.
+  double eval_loss = 0, eval_accuracy = 0, eval_accepted_length = 0;
+  std::filesystem::path checkpoint;  // the newest, a loadable drafter
+  bool stopped_early = false;
+};
+
+// resume: go on from the newest checkpoint of config.output (from the start, with a notice, when there is none).
+// Without it an output that holds checkpoints is refused.
+TrainSummary train(const RunConfig& config, Target& target, const DataFolder& data, const DrafterConfig& drafter,
+                   bool resume, const TrainHooks& hooks);
+
+}  // namespace draftsmith

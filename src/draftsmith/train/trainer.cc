@@ -1,0 +1,139 @@
+#include "draftsmith/train/trainer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/draft/block_inputs.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
+// Held-out rows draw their anchors from a stream that no step has.
+constexpr std::uint64_t kHeldOutStream = ~std::uint64_t{0};
+
+at::ScalarType scalar_type(Compute compute) { return compute == Compute::kBFloat16 ? at::kBFloat16 : at::kFloat; }
+
+// At most `count` documents of `data`, spread evenly over it.
+DataSet spread(const DataSet& data, std::int64_t count) {
+  DataSet out;
+  const std::int64_t kept = std::min(count, data.num_documents());
+  for (std::int64_t i = 0; i < kept; ++i) {
+    const std::int64_t d = i * data.num_documents() / kept;
+    out.add_document(data.tokens_of(d), data.loss_mask_of(d));
+  }
+  return out;
+}
+
+FeatureCacheOptions cache_options(const TrainerParts& parts, std::int64_t memory_mb, std::int64_t disk_mb) {
+  return {.taps = parts.drafter.target_layer_ids,
+          .memory_bytes = memory_mb * kMegabyte,
+          .disk_bytes = disk_mb * kMegabyte,
+          .folder = parts.config.output,
+          .notice = parts.hooks.notice};
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts)
+    : config_(parts.config),
+      drafter_(parts.drafter),
+      data_(parts.data),
+      compute_(parts.config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16),
+      loss_options_{.kind = parts.config.train.loss,
+                    .gamma = parts.config.train.gamma,
+                    .dpace_alpha = parts.config.train.dpace_alpha},
+      held_out_(spread(parts.data.eval, parts.config.eval.prompts)),
+      rows_(parts.data.train, parts.config),
+      embedding_(parts.target.embedding().to(scalar_type(compute_))),
+      head_(parts.target.head().to(scalar_type(compute_))),
+      params_(std::move(parts.params)),
+      optimizer_(params_, parts.config.train),
+      features_(parts.target, parts.data.train,
+                cache_options(parts, parts.config.train.feature_cache_mb, parts.config.train.feature_disk_mb)),
+      held_out_features_(parts.target, held_out_, cache_options(parts, parts.config.train.feature_cache_mb / 8, 0)) {}
+
+StepReport Trainer::step(double learning_rate) {
+  const auto start = std::chrono::steady_clock::now();
+  const double feature_seconds = features_.computed_seconds();
+  const std::int64_t step = num_steps();
+  const StepRows step_rows = rows_.at(step);
+  StepReport report;
+  report.epoch = step_rows.epoch;
+  for (std::size_t micro = 0; micro < step_rows.rows.size(); ++micro) {
+    const Pack pack = make_pack(data_.train, step_rows.rows[micro], rows_.pack_options(step_rows.epoch));
+    report.sums.add(add_row(pack, step, micro));
+    report.tokens += pack.length;
+    ++report.rows;
+  }
+  require(std::isfinite(report.sums.loss_sum), "the loss of step ", step + 1,
+          " is not finite; lower train.learning_rate or set train.compute to fp32");
+  report.grad_norm = optimizer_.step(report.sums.weight_sum, learning_rate);
+  report.seconds = seconds_since(start) - (features_.computed_seconds() - feature_seconds);
+  return report;
+}
+
+LossResult Trainer::add_row(const Pack& pack, std::uint64_t step, std::uint64_t micro) {
+  Rng rng(config_.seed, RngPurpose::kAnchors, {step, micro});
+  const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
+  const at::Tensor features = features_.row(pack.documents, pack.length);
+  const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_);
+  const at::Tensor hidden = forward(blocks, features);
+  LossResult loss = head_loss(hidden.detach(), head_, blocks, loss_options_);
+  hidden.backward(loss.grad_hidden);  // d loss_sum: the optimizer divides by the step's weight sum
+  return loss;
+}
+
+at::Tensor Trainer::forward(const BlockInputs& blocks, const at::Tensor& features) const {
+  const ForwardInputs inputs{.features = features, .block_embeddings = embed(blocks), .blocks = &blocks};
+  return drafter_forward(drafter_, params_, inputs, compute_);
+}
+
+at::Tensor Trainer::embed(const BlockInputs& blocks) const {
+  const std::vector<std::int32_t>& ids = blocks.block_token_ids;
+  const at::Tensor index =
+      at::from_blob(const_cast<std::int32_t*>(ids.data()), {static_cast<std::int64_t>(ids.size())}, at::kInt);
+  return embedding_.index_select(0, index);
+}
+
+StepReport Trainer::rehearse() {
+  const auto start = std::chrono::steady_clock::now();
+  const double feature_seconds = features_.computed_seconds();
+  const StepRows step_rows = rows_.at(num_steps());
+  StepReport report;
+  const Pack pack = make_pack(data_.train, step_rows.rows.front(), rows_.pack_options(step_rows.epoch));
+  report.sums.add(add_row(pack, num_steps(), 0));
+  optimizer_.clear_gradients();
+  report.rows = 1;
+  report.tokens = pack.length;
+  report.seconds = seconds_since(start) - (features_.computed_seconds() - feature_seconds);
+  return report;
+}
+
+LossResult Trainer::evaluate() {
+  const at::NoGradGuard no_grad;
+  LossResult sums;
+  const PackOptions options = rows_.pack_options(0);
+  const PackPlan plan = plan_packs(held_out_, options);
+  for (std::size_t row = 0; row < plan.rows.size(); ++row) {
+    const Pack pack = make_pack(held_out_, plan.rows[row], options);
+    Rng rng(config_.seed, RngPurpose::kAnchors, {kHeldOutStream, row});
+    const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
+    const at::Tensor features = held_out_features_.row(pack.documents, pack.length);
+    const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_);
+    sums.add(head_loss(forward(blocks, features), head_, blocks, loss_options_));
+  }
+  return sums;
+}
+
+}  // namespace draftsmith
