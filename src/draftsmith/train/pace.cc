@@ -4,6 +4,14 @@
 #include <set>
 
 namespace draftsmith {
+namespace {
+
+// A checkpoint holds 12 bytes a parameter; 400 MB/s is a slow disk.
+constexpr double kCheckpointSecondsAParameter = 12.0 / 400e6;
+// A row that is only measured costs no backward pass.
+constexpr double kForwardShare = 0.5;
+
+}  // namespace
 
 std::int64_t steps_that_fit(RowSchedule& rows, const FeatureCache& features, const Pace& pace, std::int64_t done_steps,
                             double seconds) {
@@ -29,6 +37,39 @@ std::int64_t steps_that_fit(RowSchedule& rows, const FeatureCache& features, con
     if (spent > seconds) break;
   }
   return std::max<std::int64_t>(step, 1);
+}
+
+PaceMeter::PaceMeter(const TrainConfig& config, std::int64_t num_parameters, std::int64_t held_out_tokens)
+    : config_(config),
+      checkpoint_seconds_(kCheckpointSecondsAParameter * static_cast<double>(num_parameters)),
+      held_out_tokens_(static_cast<double>(held_out_tokens)) {}
+
+void PaceMeter::add(std::int64_t rows, double seconds) {
+  rows_ += rows;
+  seconds_ += seconds;
+}
+
+void PaceMeter::forget() {
+  rows_ = 0;
+  seconds_ = 0;
+}
+
+Pace PaceMeter::pace(const FeatureCache& features) const {
+  Pace out;
+  if (rows_ > 0) out.seconds_a_row = seconds_ / static_cast<double>(rows_);
+  if (features.computed_tokens() > 0)
+    out.seconds_a_token = features.computed_seconds() / static_cast<double>(features.computed_tokens());
+  const double held_out_rows = held_out_tokens_ / static_cast<double>(config_.row_length);
+  const double measuring = kForwardShare * held_out_rows * out.seconds_a_row;
+  if (config_.save_every > 0) out.seconds_a_step_more += checkpoint_seconds_ / static_cast<double>(config_.save_every);
+  if (config_.eval_every > 0) out.seconds_a_step_more += measuring / static_cast<double>(config_.eval_every);
+  return out;
+}
+
+double PaceMeter::seconds_at_end(const Pace& pace) const {
+  const double a_token =
+      pace.seconds_a_token + kForwardShare * pace.seconds_a_row / static_cast<double>(config_.row_length);
+  return held_out_tokens_ * a_token + checkpoint_seconds_;
 }
 
 }  // namespace draftsmith

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "draftsmith/config/run_config.h"
 #include "draftsmith/train/feature_cache.h"
 #include "draftsmith/train/rows.h"
 
@@ -19,5 +20,24 @@ struct Pace {
 // done_steps, and at least 1, at most what epochs and max_steps allow.
 std::int64_t steps_that_fit(RowSchedule& rows, const FeatureCache& features, const Pace& pace, std::int64_t done_steps,
                             double seconds);
+
+// Measures the pace of a run while it goes.
+class PaceMeter {
+ public:
+  // num_parameters: a checkpoint's size follows from it; held_out_tokens: what a measurement of the held-out loss
+  // reads.
+  PaceMeter(const TrainConfig& config, std::int64_t num_parameters, std::int64_t held_out_tokens);
+  void add(std::int64_t rows, double seconds);
+  void forget();
+  Pace pace(const FeatureCache& features) const;
+  // What the last measurement and the last checkpoint of a run take.
+  double seconds_at_end(const Pace& pace) const;
+
+ private:
+  const TrainConfig& config_;
+  double checkpoint_seconds_, held_out_tokens_;
+  std::int64_t rows_ = 0;
+  double seconds_ = 0;
+};
 
 }  // namespace draftsmith

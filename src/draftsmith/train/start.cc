@@ -1,6 +1,7 @@
 #include "draftsmith/train/start.h"
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/init.h"
 #include "draftsmith/train/resume.h"
 
 namespace draftsmith {
@@ -12,6 +13,8 @@ DrafterParams starting_params(const RunConfig& config, const DrafterConfig& draf
   if (init == "random" || init == "target") {
     DrafterParams params = empty_params(drafter);
     init_random(params, rng);
+    if (init == "target")
+      init_from_target(params, drafter, [&](const std::string& name) { return target.weight(name); });
     return params;
   }
   LoadedDrafter loaded = read_drafter_folder(init);

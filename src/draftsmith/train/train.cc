@@ -27,8 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // train.max_minutes fixes the number of steps from the pace of so many.
 constexpr std::int64_t kMeasuredSteps = 20;
-// A checkpoint holds 12 bytes a parameter; 400 MB/s is a slow disk.
-constexpr double kCheckpointSecondsAParameter = 12.0 / 400e6;
 
 class Run {
  public:
@@ -55,8 +53,7 @@ class Run {
   void take_over(const std::filesystem::path& checkpoint, LoadedDrafter& start);
   void fix_steps_before_the_first();
   void fit_steps();
-  Pace pace() const;
-  double seconds_left(const Pace& pace) const;
+  std::int64_t steps_in_time(const Pace& pace) const;
   Schedule schedule() const;
   void write_run_yaml() const;
   void loop();
@@ -84,9 +81,8 @@ class Run {
   std::unique_ptr<MetricsLog> metrics_;
   TrainSummary summary_;
   std::int64_t saved_step_ = -1;
-  // Cost of the steps of this session.
-  std::int64_t session_steps_ = 0, session_rows_ = 0;
-  double session_row_seconds_ = 0;
+  std::unique_ptr<PaceMeter> pace_;
+  std::int64_t session_steps_ = 0;
   // Since the last line of metrics.
   LossResult window_;
   std::int64_t window_tokens_ = 0;
@@ -122,6 +118,7 @@ void Run::begin(bool resume) {
                                                     .params = std::move(start.params),
                                                     .hooks = hooks_});
   if (latest) read_optimizer(*latest, state_, trainer_->optimizer());
+  pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(drafter_), trainer_->held_out().num_tokens());
   metrics_ = std::make_unique<MetricsLog>(output, state_.step);
 }
 
@@ -162,13 +159,9 @@ void Run::fix_steps_before_the_first() {
   }
   trainer_->rehearse();  // the first pass of a process is slower than all others
   const StepReport report = trainer_->rehearse();
-  session_rows_ = report.rows;
-  session_row_seconds_ = report.seconds;
-  const Pace first = pace();
-  const std::int64_t guess =
-      steps_that_fit(trainer_->rows(), trainer_->features(), first, state_.step, seconds_left(first));
-  session_rows_ = 0;
-  session_row_seconds_ = 0;
+  pace_->add(report.rows, report.seconds);
+  const std::int64_t guess = steps_in_time(pace_->pace(trainer_->features()));
+  pace_->forget();
   if (guess - state_.step <= kMeasuredSteps) {
     state_.total_steps = std::max(guess, state_.step);
     notice(text_of("fitted to ", config_.train.max_minutes, " minutes: ", state_.total_steps, " steps"));
@@ -179,9 +172,8 @@ void Run::fix_steps_before_the_first() {
 }
 
 void Run::fit_steps() {
-  const Pace measured = pace();
-  const std::int64_t done = trainer_->num_steps();
-  state_.total_steps = steps_that_fit(trainer_->rows(), trainer_->features(), measured, done, seconds_left(measured));
+  const Pace measured = pace_->pace(trainer_->features());
+  state_.total_steps = steps_in_time(measured);
   char text[200];
   std::snprintf(text, sizeof text,
                 "fitted to %g minutes: %lld steps (%.2f s a row, %.2f s for 1000 new tokens of the target)",
@@ -191,29 +183,9 @@ void Run::fit_steps() {
   write_run_yaml();
 }
 
-Pace Run::pace() const {
-  const FeatureCache& features = trainer_->features();
-  Pace out;
-  if (session_rows_ > 0) out.seconds_a_row = session_row_seconds_ / static_cast<double>(session_rows_);
-  if (features.computed_tokens() > 0)
-    out.seconds_a_token = features.computed_seconds() / static_cast<double>(features.computed_tokens());
-  const double checkpoint_seconds = kCheckpointSecondsAParameter * static_cast<double>(num_parameters(drafter_));
-  const double rows =
-      static_cast<double>(trainer_->held_out().num_tokens()) / static_cast<double>(config_.train.row_length);
-  const TrainConfig& train = config_.train;
-  if (train.save_every > 0) out.seconds_a_step_more += checkpoint_seconds / static_cast<double>(train.save_every);
-  if (train.eval_every > 0)
-    out.seconds_a_step_more += 0.5 * rows * out.seconds_a_row / static_cast<double>(train.eval_every);
-  return out;
-}
-
-// Time for steps: what max_minutes leaves after the last measurement and the last checkpoint.
-double Run::seconds_left(const Pace& pace) const {
-  const auto held_out = static_cast<double>(trainer_->held_out().num_tokens());
-  const double evaluation =
-      held_out * (pace.seconds_a_token + 0.5 * pace.seconds_a_row / static_cast<double>(config_.train.row_length));
-  return config_.train.max_minutes * 60 - seconds() - evaluation -
-         kCheckpointSecondsAParameter * static_cast<double>(num_parameters(drafter_));
+std::int64_t Run::steps_in_time(const Pace& pace) const {
+  const double left = config_.train.max_minutes * 60 - seconds() - pace_->seconds_at_end(pace);
+  return steps_that_fit(trainer_->rows(), trainer_->features(), pace, trainer_->num_steps(), left);
 }
 
 Schedule Run::schedule() const {
@@ -250,8 +222,7 @@ void Run::after_step(const StepReport& report, double rate) {
   const TrainConfig& train = config_.train;
   const std::int64_t step = trainer_->num_steps();
   ++session_steps_;
-  session_rows_ += report.rows;
-  session_row_seconds_ += report.seconds;
+  pace_->add(report.rows, report.seconds);
   window_.add(report.sums);
   window_tokens_ += report.tokens;
   state_.tokens += report.tokens;
