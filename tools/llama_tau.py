@@ -24,10 +24,18 @@ DRAFT = re.compile(r"draft candidate\s+0, pos\s+(\d+):\s+(\d+) ")
 STEP = re.compile(r"accepted (\d+)/(\d+) draft tokens, the last target token is: \((\d+)\)")
 END_ID = re.compile(r"EOG token\s*=\s*(\d+)")
 ENCODED = re.compile(r"encoded\s+(\d+) tokens in")
+COUNTS = re.compile(r"n_(predict|accept)\s*=\s*(\d+)")
 DECODED = re.compile(r"decoded\s+(\d+) tokens in\s+([0-9.]+) seconds")
 
 
+TRIES = 4  # llama.cpp's log writes from a queue that can lose lines on a busy machine
+
+
 class Failure(Exception):
+    pass
+
+
+class LinesLost(Failure):
     pass
 
 
@@ -36,7 +44,11 @@ def parse_log(log, draft_max, max_new_tokens):
     end_ids = {int(m.group(1)) for m in END_ID.finditer(log)}
     encoded, decoded = ENCODED.search(log), DECODED.search(log)
     if not encoded or not decoded:
-        raise Failure("the decoder's log has no line with the number of encoded and decoded tokens")
+        raise LinesLost("the decoder's log has no line with the number of encoded and decoded tokens")
+    counts = {m.group(1): int(m.group(2)) for m in COUNTS.finditer(log)}
+    accepted_in_all = [int(m.group(1)) for m in STEP.finditer(log)]
+    if counts.get("accept") != sum(accepted_in_all) or counts.get("predict") != sum(accepted_in_all) + len(accepted_in_all):
+        raise LinesLost("the steps in the decoder's log are not as many as it counts")
     tokens, steps, drafts, ended = [], [], [], False
     for line in log.splitlines():
         if m := DRAFT.search(line):
@@ -47,7 +59,7 @@ def parse_log(log, draft_max, max_new_tokens):
             accepted, offered, last = (int(x) for x in m.groups())
             new = drafts[:accepted]
             if len(new) != accepted:
-                raise Failure(f"the log shows {len(new)} drafts where {accepted} were accepted")
+                raise LinesLost(f"the log shows {len(new)} drafts where {accepted} were accepted")
             end_at = next((i for i, t in enumerate(new) if t in end_ids), None)
             cut = end_at is not None or len(tokens) + draft_max + 1 > max_new_tokens
             new = new + [last] if end_at is None else new[: end_at + 1]
@@ -73,16 +85,23 @@ def run_one(args, prompt, folder):
         args.binary, "-m", args.target, "-md", args.drafter, "--spec-type", "draft-dflash",
         "--spec-draft-n-max", str(args.draft_max), "--spec-draft-n-min", "0", "--spec-draft-p-min", "0",
         "--temp", "0", "--samplers", "top_k", "--top-k", "1", "-n", str(args.max_new_tokens), "-c", str(args.context),
-        "-f", file, "--no-escape", "-lv", "5", "--log-colors", "off",
+        "-f", file, "--no-escape", "-ctk", args.cache_type, "-ctv", args.cache_type, "-ctkd", args.cache_type,
+        "-ctvd", args.cache_type, "-lv", "5", "--log-colors", "off",
     ]  # fmt: skip
     if args.threads:
         command += ["-t", str(args.threads), "-tb", str(args.threads)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    log = done.stderr.decode("utf-8", "replace")
-    if done.returncode != 0:
-        tail = "\n".join(log.splitlines()[-15:])
-        raise Failure(f"{args.binary} ended with {done.returncode}:\n{tail}")
-    request = parse_log(log, args.draft_max, args.max_new_tokens)
+    for left in reversed(range(TRIES)):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        log = done.stderr.decode("utf-8", "replace")
+        if done.returncode != 0:
+            tail = "\n".join(log.splitlines()[-15:])
+            raise Failure(f"{args.binary} ended with {done.returncode}:\n{tail}")
+        try:
+            request = parse_log(log, args.draft_max, args.max_new_tokens)
+            break
+        except LinesLost:
+            if not left:
+                raise
     if "ids" in prompt and len(prompt["ids"]) != request["prompt_tokens"]:
         raise Failure(
             f"a prompt of {len(prompt['ids'])} tokens became {request['prompt_tokens']} in llama.cpp: {prompt['text'][:80]!r}"
@@ -113,6 +132,7 @@ def main():
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--limit", type=int, default=0, help="only so many prompts")
     parser.add_argument("--context", type=int, default=4096)
+    parser.add_argument("--cache-type", default="f32", help="of both models' keys and values; llama.cpp's own default is f16")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     try:
