@@ -29,7 +29,7 @@ std::vector<std::int64_t> integers(const SafetensorsFile& file, const std::strin
   return values;
 }
 
-Pack read_pack(const SafetensorsFile& file) {
+Pack read_pack(const SafetensorsFile& file, const DrafterConfig& config) {
   Pack pack;
   const std::vector<std::int64_t> tokens = integers(file, "input.token_ids", -1);
   pack.length = static_cast<std::int64_t>(tokens.size());
@@ -37,6 +37,10 @@ Pack read_pack(const SafetensorsFile& file) {
   const at::Tensor loss_mask = float_tensor_from_safetensors(file, "input.loss_mask", {pack.length});
   pack.position_ids = integers(file, "input.position_ids", pack.length);
   for (std::int64_t i = 0; i < pack.length; ++i) {
+    require(tokens[i] >= 0 && tokens[i] < config.vocab_size, file.path().string(), ": 'input.token_ids' holds ",
+            tokens[i], ", outside the vocabulary of ", config.vocab_size);
+    require(documents[i] >= -1 && documents[i] < pack.length, file.path().string(), ": 'input.document_ids' holds ",
+            documents[i], ", which is no document of a row of ", pack.length);
     pack.token_ids.push_back(static_cast<std::int32_t>(tokens[i]));
     pack.document_ids.push_back(static_cast<std::int32_t>(documents[i]));
     pack.loss_mask.push_back(loss_mask.const_data_ptr<float>()[i] > 0 ? 1 : 0);
@@ -44,12 +48,7 @@ Pack read_pack(const SafetensorsFile& file) {
   return pack;
 }
 
-void check_pack(const SafetensorsFile& file, const Pack& pack, const std::vector<std::int64_t>& anchors,
-                const DrafterConfig& config) {
-  for (const std::int32_t id : pack.token_ids) {
-    require(id >= 0 && id < config.vocab_size, file.path().string(), ": 'input.token_ids' holds ", id,
-            ", outside the vocabulary of ", config.vocab_size);
-  }
+void check_anchors(const SafetensorsFile& file, const Pack& pack, const std::vector<std::int64_t>& anchors) {
   for (const std::int64_t anchor : anchors) {
     require(anchor >= 0 && anchor < pack.length && pack.document_ids[anchor] >= 0, file.path().string(),
             ": 'input.anchors' holds ", anchor, ", which is not a position of a document");
@@ -151,9 +150,9 @@ GoldenReport verify_golden(const std::filesystem::path& safetensors_file) {
   const Case golden = read_case(std::filesystem::path(safetensors_file).replace_extension(".json"));
   const DrafterConfig& config = golden.config;
   DrafterParams params = read_weights(file, config);
-  const Pack pack = read_pack(file);
+  const Pack pack = read_pack(file, config);
   const std::vector<std::int64_t> anchors = integers(file, "input.anchors", -1);
-  check_pack(file, pack, anchors, config);
+  check_anchors(file, pack, anchors);
   const at::Tensor features =
       float_tensor_from_safetensors(file, "input.target_hidden", {pack.length, config.num_taps() * config.hidden_size});
   const at::Tensor embedding =

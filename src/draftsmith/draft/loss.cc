@@ -111,7 +111,9 @@ class Pass {
     const std::int64_t vocab = head_.size(0);
     const at::Tensor index = at::empty({count}, at::TensorOptions(at::kLong));
     for (std::int64_t i = 0; i < count; ++i) index.data_ptr<std::int64_t>()[i] = rows[i].index;
-    const at::Tensor logits = at::mm(hidden_.index_select(0, index), head_.t());
+    if (!logits_.defined() || logits_.size(0) < count) logits_ = at::empty({count, vocab}, head_.options());
+    at::Tensor logits = logits_.narrow(0, 0, count);
+    at::mm_out(logits, hidden_.index_select(0, index), head_.t());
     with_rows(logits, [&](auto* data) {
       at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t stop) {
         for (std::int64_t i = begin; i < stop; ++i)
@@ -177,6 +179,7 @@ class Pass {
   const LossOptions& options_;
   const std::vector<float> decay_;
   std::vector<std::uint8_t> correct_;
+  at::Tensor logits_;  // of one piece, used again by the next
   LossResult result_;
 };
 

@@ -37,7 +37,8 @@ struct Chunk {
 constexpr std::int64_t kMaxBlocks = 64;                     // blocks in a chunk
 constexpr std::int64_t kMaxScores = std::int64_t{4} << 20;  // floats of one chunk's scores, unless one block needs more
 
-// Blocks in order; a chunk ends where the dense product would waste more than about a third of its work.
+// Blocks in order; a chunk ends where the dense product would waste more than a ninth of its work (short ranges: 32
+// keys).
 std::vector<Chunk> plan_chunks(const KeyRanges& ranges, std::int64_t heads) {
   std::vector<Chunk> chunks;
   const std::int64_t block = ranges.block_size, num_blocks = ranges.num_rows() / block;
@@ -57,7 +58,7 @@ std::vector<Chunk> plan_chunks(const KeyRanges& ranges, std::int64_t heads) {
     const std::int64_t new_end = length == 0 ? end : open_is_empty ? hi : std::max(end, hi);
     const std::int64_t count = b - first + 1, dense = (new_end - new_begin) * count;
     const bool fits =
-        count <= kMaxBlocks && dense <= (useful + length) * 3 / 2 + 64 * count && dense * block * heads <= kMaxScores;
+        count <= kMaxBlocks && dense <= (useful + length) * 9 / 8 + 32 * count && dense * block * heads <= kMaxScores;
     if (count > 1 && !fits) {
       chunks.push_back({first * block, (b - first) * block, begin, end - begin});
       first = b;
