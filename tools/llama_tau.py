@@ -7,7 +7,7 @@ out; `ids`, where given, is what it must tokenize to (only the count can be chec
   tau                 tokens per step, pooled over steps; left out are the first step of a request (it starts at the last prompt
                       token, which other decoders count as part of the prompt) and steps that the limit or an end id cut
   tokens_per_second   decoding only, over all requests
-  requests            per prompt: its number of tokens, the new tokens' ids (end id included), steps {drafts, accepted, cut, first}
+  requests            per prompt: its number of tokens, the new tokens' ids (end id included), steps {drafts, accepted, cut, first, draft_ids}
 
 Greedy throughout. Example:
   tools/llama_tau.py --target model.gguf --drafter drafter.gguf --draft-max 7 --prompts prompts.jsonl --max-new-tokens 128
@@ -63,7 +63,7 @@ def parse_log(log, draft_max, max_new_tokens):
             end_at = next((i for i, t in enumerate(new) if t in end_ids), None)
             cut = end_at is not None or len(tokens) + draft_max + 1 > max_new_tokens
             new = new + [last] if end_at is None else new[: end_at + 1]
-            steps.append({"drafts": offered, "accepted": accepted, "cut": cut, "first": not steps})
+            steps.append({"drafts": offered, "accepted": accepted, "cut": cut, "first": not steps, "draft_ids": drafts})
             tokens += new
             ended = new[-1] in end_ids
             drafts = []

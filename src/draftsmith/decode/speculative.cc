@@ -80,9 +80,12 @@ void check_request(const TargetInfo& target, std::span<const std::int32_t> promp
           target.name, ", ", target.context_length, " tokens; ask for fewer");
 }
 
+// Cast once here, not in the session of every request.
 DrafterParams params_in(const DrafterParams& params, at::ScalarType type) {
   DrafterParams out = params;
-  visit_params(out, [&](const std::string&, at::Tensor& tensor) { tensor = tensor.detach().to(type); });
+  visit_params(out, [&](const std::string&, at::Tensor& tensor) {
+    if (tensor.dim() == 2) tensor = tensor.detach().to(type);  // norms stay fp32
+  });
   return out;
 }
 
