@@ -18,6 +18,8 @@
 #include "draftsmith/draft/drafter.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/text/tokenizer.h"
+#include "draftsmith/train/checkpoint.h"
+#include "draftsmith/train/plot.h"
 
 namespace draftsmith {
 namespace {
@@ -52,6 +54,18 @@ void write_requests(const std::string& file, const EvalReport& report, const Dat
   write_text_file(file, lines);
 }
 
+// The run's plot once more, with the tau that was measured at this checkpoint.
+void add_to_plot(const std::filesystem::path& checkpoint, const EvalReport& report) {
+  const auto output = std::filesystem::absolute(checkpoint).parent_path().parent_path();
+  if (!std::filesystem::exists(checkpoint / "state.json") || !std::filesystem::exists(output / "metrics.jsonl")) return;
+  const double tau = report.all.acceptance.tau_over_steps();
+  char label[32];
+  std::snprintf(label, sizeof label, "tau %.2f", tau);
+  const PlotOptions options{.title = "Drafter for " + report.target,
+                            .points = {{read_train_state(checkpoint).seconds / 60, tau, label}}};
+  std::printf("plot: %s\n", write_plot(output, options).c_str());
+}
+
 void run(const EvalArguments& arguments) {
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const auto folder = find_drafter_folder(arguments.drafter);
@@ -74,6 +88,7 @@ void run(const EvalArguments& arguments) {
     write_requests(arguments.requests, report, prompts, *Tokenizer::from_gguf(model));
   }
   std::fputs(eval_report_table(report).c_str(), stdout);
+  add_to_plot(folder, report);
   require(report.lossless(), "decoding with the drafter changed the target's output in ", report.num_failures,
           " requests (", report.num_ties, " ties); this is a fault of the program: please report it");
 }
