@@ -9,8 +9,7 @@
 namespace draftsmith {
 
 // Error of one quantity: the number of wrong entries where the bound is 0, else the largest difference relative to the
-// largest entry of the expected tensor (for lists of single numbers: relative to the number itself, where it is not
-// small).
+// largest entry of the expected tensor.
 struct GoldenError {
   std::string name;  // "mask", "hidden", "loss", "grad.fc.weight" ...
   double error = 0;
