@@ -15,6 +15,10 @@ namespace {
 
 using Json = nlohmann::json;
 
+// An untrained drafter's loss can be several times that of a uniform guess (about 11); the axis is for what comes
+// after.
+constexpr double kHighestLossShown = 15;
+
 struct Point {
   double minutes = 0, value = 0;
 };
@@ -122,7 +126,9 @@ class Panel {
 
  private:
   double px(double v) const { return kLeft + (v - x_.low) / (x_.high - x_.low) * (kRight - kLeft); }
-  double py(double v) const { return top_ + kHeight - (v - y_.low) / (y_.high - y_.low) * kHeight; }
+  double py(double v) const {
+    return top_ + kHeight - (std::clamp(v, y_.low, y_.high) - y_.low) / (y_.high - y_.low) * kHeight;
+  }
   void line(double x1, double y1, double x2, double y2, const char* colour) {
     svg_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"" << colour
          << "\"/>\n";
@@ -154,7 +160,9 @@ std::string picture(const Curves& curves, const PlotOptions& options) {
   svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 820 640\" width=\"820\" height=\"640\" "
          "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"820\" height=\"640\" fill=\"#ffffff\"/>\n";
   const Axis time(0, end > 0 ? end : 1, 8);
-  Panel above(svg, 76, time, value_axis({&curves.loss, &curves.eval_loss}, 0, 1e-3));
+  Axis loss = value_axis({&curves.loss, &curves.eval_loss}, 0, 1e-3);
+  if (loss.high > kHighestLossShown) loss = Axis(0, kHighestLossShown, 5);
+  Panel above(svg, 76, time, loss);
   Panel below(svg, 362, time, value_axis({&curves.accepted, &curves.eval_accepted, &extra}, 1, 1.5));
   above.text(Panel::kLeft, 30, "start", "#111", options.title);
   above.frame("loss");
