@@ -2,11 +2,14 @@
 """Has llama.cpp's own speculative decoder run an exported drafter, and says how many drafts it accepted.
 
 Reads prompts as JSON lines, {"text": "...", "ids": [...]}: `text` is the whole rendered prompt with its special tokens written
-out; `ids`, where given, is what it must tokenize to (only the count can be checked). Prints one JSON object:
+out; `ids`, where given, is what it must tokenize to (only the count can be checked). `plain`, where given, are the ids that plain
+greedy decoding makes of it, and `margins` how far apart its two best logits were at each. Prints one JSON object:
 
   tau                 tokens per step, pooled over steps; left out are the first step of a request (it starts at the last prompt
                       token, which other decoders count as part of the prompt) and steps that the limit or an end id cut
   tokens_per_second   decoding only, over all requests
+  text                where prompts have `plain`: how many requests are equal, ties and failures. A first difference is a tie when
+                      the margin there is within 2 x noise and noise <= 0.5 (--noise, as `draftsmith eval` measured it)
   requests            per prompt: its number of tokens, the new tokens' ids (end id included), steps {drafts, accepted, cut, first, draft_ids}
 
 Greedy throughout. Example:
@@ -109,6 +112,17 @@ def run_one(args, prompt, folder):
     return request
 
 
+def compare(request, prompt, noise):
+    """How the text parts from the plain one: equal, tie or failure."""
+    pairs = list(zip(request["tokens"], prompt["plain"]))
+    where = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+    if where is None:
+        return "equal" if len(request["tokens"]) == len(prompt["plain"]) else "failure"
+    margin = prompt["margins"][where] if "margins" in prompt else None
+    request["first_difference"], request["margin"] = where, margin
+    return "tie" if margin is not None and noise <= 0.5 and margin <= 2 * noise else "failure"
+
+
 def summary(requests):
     whole = [s for r in requests for s in r["steps"] if not s["cut"] and not s["first"]]
     seconds = sum(r["seconds"] for r in requests)
@@ -130,6 +144,7 @@ def main():
     parser.add_argument("--prompts", required=True, help="JSON lines with text and, optionally, ids")
     parser.add_argument("--draft-max", type=int, required=True, help="drafts per step: the block size less one")
     parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--noise", type=float, default=0.0, help="of the target's logits between passes of one token and of many")
     parser.add_argument("--limit", type=int, default=0, help="only so many prompts")
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--cache-type", default="f32", help="of both models' keys and values; llama.cpp's own default is f16")
@@ -149,7 +164,11 @@ def main():
     except (Failure, OSError, ValueError, KeyError) as error:
         print(f"llama_tau: {error}", file=sys.stderr)
         return 1
-    json.dump(summary(requests), sys.stdout)
+    result = summary(requests)
+    compared = [compare(r, p, args.noise) for r, p in zip(requests, prompts) if "plain" in p]
+    if compared:
+        result["text"] = {word: compared.count(word) for word in ("equal", "tie", "failure")}
+    json.dump(result, sys.stdout)
     print()
     return 0
 
