@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string_view>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/target/taps.h"
@@ -39,6 +40,8 @@ class EngineLog {
     // "llama_model_load: error loading model: ..." : the function's name tells a user nothing.
     const std::size_t colon = line.find(": ");
     if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);
+    constexpr std::string_view kAgain = "error loading model: ";  // stands before every reason of a load
+    while (line.starts_with(kAgain)) line.erase(0, kAgain.size());
     const std::lock_guard lock(self.mutex_);
     if (self.reason_.empty()) self.reason_ = line;
   }

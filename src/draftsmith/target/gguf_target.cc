@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <thread>
 
 #include "draftsmith/base/check.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* kEmbedding = "token_embd.weight";
 constexpr const char* kHead = "output.weight";
+constexpr std::int64_t kMaxLayers = 512;  // of llama.cpp
 
 // A key that is one number, or a list with a number for each layer: its largest.
 std::int64_t largest_of(const GgufFile& file, const std::string& key) {
@@ -24,26 +26,6 @@ std::int64_t largest_of(const GgufFile& file, const std::string& key) {
   if (found == file.keys.end()) return 0;
   const auto* list = std::get_if<std::vector<std::int64_t>>(&found->second);
   return list == nullptr || list->empty() ? 0 : *std::max_element(list->begin(), list->end());
-}
-
-void check_is_target(const GgufWeights& weights) {
-  const GgufFile& file = weights.file();
-  const std::string path = file.path.string(), architecture = file.architecture();
-  require(!architecture.empty(), path, ": has no general.architecture; it is not a language model");
-  require(architecture != "dflash" && architecture != "eagle3" && architecture != "gemma4-assistant", path,
-          ": holds a drafter (architecture ", architecture, "), not a target; give the model it was trained for");
-  require(architecture != "clip", path, ": holds an image encoder (architecture clip), not a language model");
-  require(file.text("general.type").value_or("model") == "model", path, ": holds a ",
-          file.text("general.type").value_or(""), ", not a whole model");
-  require(!file.tensors.empty(), path, ": holds a vocabulary without weights");
-  const GgufTensor* embedding = weights.find(kEmbedding);
-  require(embedding != nullptr, path,
-          ": has no tensor token_embd.weight; it is not a language model that can be a target");
-  require(embedding->shape.size() == 2, path, ": token_embd.weight has ", embedding->shape.size(),
-          " dimensions instead of 2");
-  const GgufTensor* head = weights.find(kHead);
-  require(head == nullptr || head->shape == embedding->shape, path,
-          ": output.weight and token_embd.weight differ in shape");
 }
 
 TargetInfo read_info(const llama_model& model, const GgufWeights& weights) {
@@ -160,6 +142,46 @@ class GgufTarget final : public Target {
 
 }  // namespace
 
+void check_is_target(const GgufFile& file) {
+  const std::string path = file.path.string(), architecture = file.architecture();
+  require(!architecture.empty(), path, ": has no general.architecture; it is not a language model");
+  require(architecture != "dflash" && architecture != "eagle3" && architecture != "gemma4-assistant", path,
+          ": holds a drafter (architecture ", architecture, "), not a target; give the model it was trained for");
+  require(architecture != "clip", path, ": holds an image encoder (architecture clip), not a language model");
+  require(file.text("general.type").value_or("model") == "model", path, ": holds something of type ",
+          file.text("general.type").value_or(""), ", not a whole model");
+  require(!file.tensors.empty(), path, ": holds a vocabulary without weights");
+  const GgufTensor* embedding = file.find_tensor(kEmbedding);
+  require(embedding != nullptr, path,
+          ": has no tensor token_embd.weight; it is not a language model that can be a target");
+  require(embedding->shape.size() == 2, path, ": token_embd.weight has ", embedding->shape.size(),
+          " dimensions instead of 2");
+  const GgufTensor* head = file.find_tensor(kHead);
+  require(head == nullptr || head->shape == embedding->shape, path,
+          ": output.weight and token_embd.weight differ in shape");
+
+  // llama.cpp stops the process, instead of failing, on these.
+  const std::optional<std::int64_t> layers = file.integer(architecture + ".block_count");
+  require(layers && *layers >= 1 && *layers <= kMaxLayers, path, ": ", architecture, ".block_count is ",
+          layers ? std::to_string(*layers) : "missing", "; a model has 1 .. ", kMaxLayers, " layers");
+  for (const char* name : {".attention.layer_norm_rms_epsilon", ".attention.layer_norm_epsilon"}) {
+    const double eps = file.number(architecture + name).value_or(0);
+    require(eps >= 0 && std::isfinite(eps), path, ": ", architecture, name, " is ", eps,
+            "; it must be a small positive number");
+  }
+  for (const char* name : {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}) {
+    const auto found = file.keys.find(name);
+    require(found == file.keys.end() || std::holds_alternative<std::vector<std::string>>(found->second), path, ": ",
+            name, " is not a list of texts");
+  }
+  for (const char* name : {"tokenizer.ggml.scores", "tokenizer.ggml.token_type"}) {
+    const auto found = file.keys.find(name);
+    require(found == file.keys.end() || std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
+                std::holds_alternative<std::vector<double>>(found->second),
+            path, ": ", name, " is not a list of numbers");
+  }
+}
+
 void LoadedModel::check_tokens(std::span<const std::int32_t> tokens, const std::string& where) const {
   for (const std::int32_t token : tokens) {
     require(token >= 0 && token < info.vocab_size, where, " holds token ", token, ", but the target's ids are 0 .. ",
@@ -175,7 +197,7 @@ TargetSession::Pass TargetSession::prefill(std::span<const std::int32_t> tokens)
 
 std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options) {
   GgufWeights weights(file);
-  check_is_target(weights);
+  check_is_target(weights.file());
   return std::make_unique<GgufTarget>(std::move(weights), options);
 }
 

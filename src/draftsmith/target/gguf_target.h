@@ -11,6 +11,9 @@
 
 namespace draftsmith {
 
+// UserError, naming the file, unless it describes a language model that may be given to llama.cpp.
+void check_is_target(const GgufFile& file);
+
 // What sessions keep of a target: it lives as long as any of them.
 struct LoadedModel {
   std::shared_ptr<llama_model> model;

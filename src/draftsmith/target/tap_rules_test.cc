@@ -1,21 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "draftsmith/base/check.h"
+#include "draftsmith/store/test_folder.h"
 #include "draftsmith/target/target.h"
 
 namespace draftsmith {
 namespace {
 
 using Taps = std::vector<std::int64_t>;
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(DefaultTaps, SpreadEvenlyWithHalvesToEven) {
   EXPECT_EQ(default_taps(5, 36), (Taps{1, 9, 17, 25, 33}));
@@ -33,20 +24,19 @@ TEST(DefaultTaps, OneTapIsTheMiddle) {
 }
 
 TEST(DefaultTaps, ATooShallowTargetIsRefused) {
-  EXPECT_NE(refusal([] { default_taps(5, 6); }).find("6 layers is not deep enough for 5 default taps"),
-            std::string::npos);
-  EXPECT_NE(refusal([] { default_taps(1, 1); }).find("not deep enough"), std::string::npos);
-  EXPECT_NE(refusal([] { default_taps(0, 30); }).find("at least one tap"), std::string::npos);
+  EXPECT_USER_ERROR(default_taps(5, 6), "6 layers is not deep enough for 5 default taps", "");
+  EXPECT_USER_ERROR(default_taps(1, 1), "not deep enough", "");
+  EXPECT_USER_ERROR(default_taps(0, 30), "at least one tap", "");
 }
 
 TEST(CheckTaps, OnlyDistinctLayersBelowTheLast) {
   EXPECT_NO_THROW(check_taps(Taps{0, 2}, 4));
   EXPECT_NO_THROW(check_taps(Taps{2, 0, 1}, 4));
-  EXPECT_NE(refusal([] { check_taps(Taps{3}, 4); }).find("tap 3 is the last layer"), std::string::npos);
-  EXPECT_NE(refusal([] { check_taps(Taps{4}, 4); }).find("tap 4 is not a layer"), std::string::npos);
-  EXPECT_NE(refusal([] { check_taps(Taps{-1}, 4); }).find("tap -1 is not a layer"), std::string::npos);
-  EXPECT_NE(refusal([] { check_taps(Taps{2, 2}, 4); }).find("tap 2 is listed twice"), std::string::npos);
-  EXPECT_NE(refusal([] { check_taps(Taps{}, 4); }).find("draft.taps is empty"), std::string::npos);
+  EXPECT_USER_ERROR(check_taps(Taps{3}, 4), "tap 3 is the last layer", "");
+  EXPECT_USER_ERROR(check_taps(Taps{4}, 4), "tap 4 is not a layer", "");
+  EXPECT_USER_ERROR(check_taps(Taps{-1}, 4), "tap -1 is not a layer", "");
+  EXPECT_USER_ERROR(check_taps(Taps{2, 2}, 4), "tap 2 is listed twice", "");
+  EXPECT_USER_ERROR(check_taps(Taps{}, 4), "draft.taps is empty", "");
 }
 
 }  // namespace
