@@ -1,18 +1,17 @@
 // `draftsmith env`: what a bug report needs.
+#include <llama.h>
 #include <sys/utsname.h>
+#include <torch/version.h>
 #include <unistd.h>
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <string>
 #include <thread>
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-#include <llama.h>
-#include <torch/version.h>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/version.h"
@@ -36,8 +35,10 @@ std::string proc_value(const char* file, const std::string& key) {
 std::string instruction_sets() {
   const std::string flags = " " + proc_value("/proc/cpuinfo", "flags") + " ";
   std::string found;
-  for (const char* name : {"avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni", "amx_bf16"}) {
-    if (flags.find(std::string(" ") + name + " ") != std::string::npos) found += std::string(found.empty() ? "" : " ") + name;
+  for (const char* name :
+       {"avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni", "amx_bf16"}) {
+    if (flags.find(std::string(" ") + name + " ") != std::string::npos)
+      found += std::string(found.empty() ? "" : " ") + name;
   }
   return found.empty() ? "none of AVX2, AVX-512, AMX" : found;
 }

@@ -1,12 +1,11 @@
 // `draftsmith eval`: held-out prompts, decoded with and without the drafter.
-#include <cstdio>
-#include <memory>
-#include <string>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
@@ -38,9 +37,10 @@ std::string data_path(const EvalArguments& arguments) {
   return run->data.path;
 }
 
-// One line a request: the prompt as text and ids, and what the plain decoding said. Other programs decode the same with it
-// (tools/llama_tau.py).
-void write_requests(const std::string& file, const EvalReport& report, const DataSet& data, const Tokenizer& tokenizer) {
+// One line a request: the prompt as text and ids, and what the plain decoding said. Other programs decode the same with
+// it (tools/llama_tau.py).
+void write_requests(const std::string& file, const EvalReport& report, const DataSet& data,
+                    const Tokenizer& tokenizer) {
   std::string lines;
   for (const RequestReport& request : report.requests) {
     const auto prompt = data.tokens_of(request.document).first(static_cast<std::size_t>(request.prompt_tokens));
@@ -103,10 +103,12 @@ void add_eval(CLI::App& app) {
   command->add_option("--data", arguments->data, "prepared data; its eval.safetensors is used (default: the run's)");
   command->add_option("--prompts", arguments->prompts, "how many held-out prompts; 0 = all")->capture_default_str();
   command->add_option("--max-new-tokens", arguments->max_new_tokens, "most tokens per prompt")->capture_default_str();
-  command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")->capture_default_str();
+  command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")
+      ->capture_default_str();
   command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->add_option("--json", arguments->json, "write the whole report here");
-  command->add_option("--write-requests", arguments->requests, "write prompts and plain answers here, a JSON line each");
+  command->add_option("--write-requests", arguments->requests,
+                      "write prompts and plain answers here, a JSON line each");
   command->add_flag("--quiet", arguments->quiet, "no progress");
   command->footer(
       "tau is the mean number of tokens a pass of the target produces (accepted drafts + 1); 1 is no gain.\n"

@@ -1,11 +1,10 @@
 // `draftsmith export`: a drafter for other programs.
-#include <cstdio>
-#include <memory>
-#include <string>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
@@ -33,9 +32,11 @@ void run(const ExportArguments& arguments) {
   }
   const auto model = target_path(arguments.model, folder);
   export_gguf(drafter, model, arguments.output, type);
-  std::printf("%s: drafter for llama.cpp (%s)\n  llama-speculative-simple -m %s -md %s --spec-type draft-dflash --spec-draft-n-max %ld\n",
-              arguments.output.c_str(), arguments.dtype.c_str(), model.c_str(), arguments.output.c_str(),
-              static_cast<long>(drafter.config.block_size - 1));
+  std::printf(
+      "%s: drafter for llama.cpp (%s)\n  llama-speculative-simple -m %s -md %s --spec-type draft-dflash "
+      "--spec-draft-n-max %ld\n",
+      arguments.output.c_str(), arguments.dtype.c_str(), model.c_str(), arguments.output.c_str(),
+      static_cast<long>(drafter.config.block_size - 1));
 }
 
 }  // namespace

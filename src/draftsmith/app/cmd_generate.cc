@@ -1,13 +1,12 @@
 // `draftsmith generate`: an answer, streamed, with or without a drafter.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <string>
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
@@ -88,7 +87,8 @@ void print_figures(const DecodeResult& result, bool with_drafter) {
 
 void run(const GenerateArguments& arguments) {
   if (arguments.temperature != 0) {
-    throw UsageError("--temperature above 0 is not supported yet: drafting stays lossless only with greedy decoding (0)");
+    throw UsageError(
+        "--temperature above 0 is not supported yet: drafting stays lossless only with greedy decoding (0)");
   }
   const bool with_drafter = !arguments.drafter.empty();
   if (!with_drafter && arguments.model.empty()) throw UsageError("--model or --drafter is needed");
@@ -120,7 +120,8 @@ void run(const GenerateArguments& arguments) {
 void add_generate(CLI::App& app) {
   auto arguments = std::make_shared<GenerateArguments>();
   auto& a = *arguments;
-  auto* command = app.add_subcommand("generate", "Answer a prompt, with or without a drafter, and show tau and tokens/s");
+  auto* command =
+      app.add_subcommand("generate", "Answer a prompt, with or without a drafter, and show tau and tokens/s");
   command->add_option("prompt", a.prompt, "what the user says; - reads standard input")->required();
   command->add_option("--model", a.model, "target GGUF (default: the one the drafter was trained for)");
   command->add_option("--drafter", a.drafter, "run folder, checkpoint or drafter folder; without it, plain decoding");

@@ -1,4 +1,7 @@
 // `draftsmith inspect`: what a file or folder is, for people.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -7,10 +10,6 @@
 #include <string>
 #include <variant>
 #include <vector>
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
@@ -26,7 +25,9 @@ namespace draftsmith {
 namespace fs = std::filesystem;
 namespace {
 
-void row(const std::string& name, const std::string& value) { std::printf("  %-22s %s\n", name.c_str(), value.c_str()); }
+void row(const std::string& name, const std::string& value) {
+  std::printf("  %-22s %s\n", name.c_str(), value.c_str());
+}
 
 template <class List>
 std::string joined(const List& list) {
@@ -92,8 +93,10 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
   const LoadedDrafter drafter = read_drafter_folder(folder);
   const DrafterConfig& c = drafter.config;
   const bool checkpoint = fs::exists(folder / "state.json");
-  std::printf("%s: %s\n", folder.c_str(), checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a DFlash drafter");
-  row("parameters", count_text(static_cast<double>(num_parameters(c))) + " (" + std::to_string(num_parameters(c)) + ")");
+  std::printf("%s: %s\n", folder.c_str(),
+              checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a DFlash drafter");
+  row("parameters",
+      count_text(static_cast<double>(num_parameters(c))) + " (" + std::to_string(num_parameters(c)) + ")");
   row("layers", std::to_string(c.num_layers) + ", hidden " + std::to_string(c.hidden_size) + ", MLP " +
                     std::to_string(c.intermediate_size));
   row("heads", std::to_string(c.num_heads) + " query, " + std::to_string(c.num_kv_heads) + " key/value, of " +
@@ -103,7 +106,8 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
   row("mask token", std::to_string(c.mask_token_id) + ", vocabulary " + std::to_string(c.vocab_size));
   row("rope base", text_of(c.rope_theta) + ", norm epsilon " + text_of(c.rms_norm_eps));
   const auto sliding = std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding);
-  row("sliding layers", sliding == 0 ? "none" : std::to_string(sliding) + ", window " + std::to_string(c.sliding_window));
+  row("sliding layers",
+      sliding == 0 ? "none" : std::to_string(sliding) + ", window " + std::to_string(c.sliding_window));
   if (checkpoint) {
     const TrainState state = read_train_state(folder);
     row("step", std::to_string(state.step) + " of " + (state.total_steps ? std::to_string(state.total_steps) : "?"));
@@ -170,7 +174,9 @@ void add_inspect(CLI::App& app) {
   auto* command = app.add_subcommand("inspect", "Explain a GGUF file, a drafter, a checkpoint or prepared data");
   command->add_option("path", arguments->path, "file or folder")->required();
   command->add_flag("--tensors", arguments->tensors, "list every tensor");
-  command->footer("Examples:\n  draftsmith inspect model.gguf\n  draftsmith inspect runs/smollm2\n  draftsmith inspect data/smollm2");
+  command->footer(
+      "Examples:\n  draftsmith inspect model.gguf\n  draftsmith inspect runs/smollm2\n  draftsmith inspect "
+      "data/smollm2");
   command->callback([arguments] { run(arguments->path, arguments->tensors); });
 }
 

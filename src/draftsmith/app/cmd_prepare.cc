@@ -1,12 +1,11 @@
 // `draftsmith prepare`: chats in JSON lines -> a folder of token ids and loss masks.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/open_target.h"
@@ -105,15 +104,18 @@ void add_prepare(CLI::App& app) {
   command->add_flag("--regenerate", a.regenerate, "let the target write all answers anew");
   command->add_option("--max-new-tokens", a.answers.max_new_tokens, "most tokens of an answer")->capture_default_str();
   command->add_option("--temperature", a.answers.temperature, "0 = greedy")->capture_default_str();
-  command->add_option("--top-p", a.answers.top_p, "sample from the most likely tokens of this mass")->capture_default_str();
-  command->add_option("--top-k", a.answers.top_k, "sample from the k most likely tokens; 0 = all")->capture_default_str();
+  command->add_option("--top-p", a.answers.top_p, "sample from the most likely tokens of this mass")
+      ->capture_default_str();
+  command->add_option("--top-k", a.answers.top_k, "sample from the k most likely tokens; 0 = all")
+      ->capture_default_str();
   command->add_option("--seed", a.answers.seed, "of sampled answers and of the rows held out")->capture_default_str();
   command->add_option("--parallel", a.answers.parallel, "answers at once")->capture_default_str();
   command->add_option("--threads", a.threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->add_option("--write-jsonl", a.jsonl, "also write the chats with their answers to this folder");
   command->add_flag("--quiet", a.quiet, "no progress");
   command->footer(
-      "A row is {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, ...]} or ShareGPT's {\"conversations\": [{\"from\": ...,\n"
+      "A row is {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, ...]} or ShareGPT's {\"conversations\": "
+      "[{\"from\": ...,\n"
       "\"value\": ...}, ...]}, optionally with \"kind\". Only assistant turns and their end-of-turn are supervised.\n"
       "A drafter learns best from answers the target itself gave: use --regenerate on chats of other origin.\n"
       "Example:\n"

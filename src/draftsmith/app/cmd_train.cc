@@ -1,13 +1,12 @@
 // `draftsmith train`: from a recipe to checkpoints.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/open_target.h"
@@ -41,8 +40,8 @@ void stop_on_signals() {
 }
 
 void print_summary(const TrainSummary& summary) {
-  std::printf("steps          %ld of %ld in %s\n", static_cast<long>(summary.steps), static_cast<long>(summary.total_steps),
-              duration_text(summary.minutes * 60).c_str());
+  std::printf("steps          %ld of %ld in %s\n", static_cast<long>(summary.steps),
+              static_cast<long>(summary.total_steps), duration_text(summary.minutes * 60).c_str());
   std::printf("last window    loss %.3f, accuracy %.3f, accepted length %.3f\n", summary.loss, summary.accuracy,
               summary.accepted_length);
   std::printf("checkpoint     %s\n", summary.checkpoint.c_str());
@@ -61,6 +60,8 @@ void run(const TrainArguments& arguments) {
   const auto target = open_target({.model = config.model.path,
                                    .threads = config.threads,
                                    .compute = config.train.compute,
+                                   .feature_weights = arguments.dry_run ? "native" : config.model.feature_weights,
+                                   .copy_folder = config.output,
                                    .data = &data.train,
                                    .notice = terminal.notices()});
   const auto tokenizer = Tokenizer::from_gguf(config.model.path);
@@ -72,9 +73,9 @@ void run(const TrainArguments& arguments) {
     return;
   }
   stop_on_signals();
-  const TrainHooks hooks{.progress = terminal.progress("training"),
-                         .notice = terminal.notices(),
-                         .stop_requested = [] { return g_stop_requested != 0; }};
+  const TrainHooks hooks{.progress = terminal.progress("training"), .notice = terminal.notices(), .stop_requested = [] {
+                           return g_stop_requested != 0;
+                         }};
   const TrainSummary summary = train(config, *target, data, drafter, arguments.resume, hooks);
   terminal.finish();
   print_summary(summary);
@@ -92,15 +93,15 @@ void add_train(CLI::App& app) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_flag("--print-config", arguments->print_config, "print the resolved configuration and stop");
-  command->add_flag("--dry-run", arguments->dry_run, "check everything, print the plan and the memory it needs, and stop");
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "check everything, print the plan and the memory it needs, and stop");
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the run's folder");
   command->add_flag("--quiet", arguments->quiet, "no progress");
-  command->footer(
-      "Keys of a recipe (with their defaults):\n" + run_config_help() +
-      "\nExamples:\n"
-      "  draftsmith train recipes/smollm2.yaml --dry-run\n"
-      "  draftsmith train recipes/smollm2.yaml --set train.max_minutes=15 --set output=runs/short\n"
-      "  draftsmith train recipes/smollm2.yaml --resume");
+  command->footer("Keys of a recipe (with their defaults):\n" + run_config_help() +
+                  "\nExamples:\n"
+                  "  draftsmith train recipes/smollm2.yaml --dry-run\n"
+                  "  draftsmith train recipes/smollm2.yaml --set train.max_minutes=15 --set output=runs/short\n"
+                  "  draftsmith train recipes/smollm2.yaml --resume");
   command->callback([arguments] { run(*arguments); });
 }
 

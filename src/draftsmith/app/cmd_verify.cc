@@ -1,12 +1,11 @@
 // `draftsmith verify`: this build against numbers of the public implementations.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/base/check.h"
@@ -19,7 +18,8 @@ void add_verify(CLI::App& app) {
   auto* command = app.add_subcommand("verify", "Check this build against golden numbers of the public implementations");
   command->add_option("files", *files, "golden files (.safetensors, with a .json beside each)")->required();
   command->footer(
-      "Prints, as JSON, the largest relative error of mask, ids, hidden states, loss and every gradient; exit code 1 when\n"
+      "Prints, as JSON, the largest relative error of mask, ids, hidden states, loss and every gradient; exit code 1 "
+      "when\n"
       "one is beyond its bound.\n"
       "Example:\n  draftsmith verify tests/golden/*.safetensors");
   command->callback([files] {

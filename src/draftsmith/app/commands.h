@@ -1,5 +1,5 @@
-// The commands of the program. Each add_* declares one subcommand's words and help; running it is a callback that throws
-// UserError on failure. Results go to stdout.
+// The commands of the program. Each add_* declares one subcommand's words and help; running it is a callback that
+// throws UserError on failure. Results go to stdout.
 #pragma once
 
 namespace CLI {

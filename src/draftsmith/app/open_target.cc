@@ -12,8 +12,9 @@ namespace {
 
 void check_data_fits(const OpenTarget& wanted) {
   const auto tokenizer = Tokenizer::from_gguf(wanted.model);
-  require(tokenizer->digest() == wanted.data->tokenizer_digest, "the data was prepared with another tokenizer than that of ",
-          wanted.model.string(), "; run `draftsmith prepare` again with this model");
+  require(tokenizer->digest() == wanted.data->tokenizer_digest,
+          "the data was prepared with another tokenizer than that of ", wanted.model.string(),
+          "; run `draftsmith prepare` again with this model");
   if (tokenizer->template_digest() != wanted.data->template_digest && wanted.notice) {
     wanted.notice("the data was prepared with another chat template than that of " + wanted.model.string());
   }
@@ -25,7 +26,10 @@ std::unique_ptr<Target> open_target(const OpenTarget& wanted) {
   set_threads(wanted.threads);
   compute_from_text(wanted.compute);
   if (wanted.data != nullptr) check_data_fits(wanted);
-  return load_gguf_target(wanted.model, {.threads = wanted.threads, .compute = wanted.compute});
+  return load_gguf_target(wanted.model, {.threads = wanted.threads,
+                                         .compute = wanted.compute,
+                                         .feature_weights = wanted.feature_weights,
+                                         .copy_folder = wanted.copy_folder});
 }
 
 Compute compute_from_text(const std::string& text) {

@@ -15,9 +15,11 @@ namespace draftsmith {
 
 struct OpenTarget {
   std::filesystem::path model;
-  std::int64_t threads = 0;        // 0 = all cores
-  std::string compute = "bf16";    // type of embedding and head
-  const DataSet* data = nullptr;   // when set, its tokenizer must be the target's; another chat template is only noted
+  std::int64_t threads = 0;                // 0 = all cores
+  std::string compute = "bf16";            // type of embedding and head
+  std::string feature_weights = "native";  // and where a copy goes
+  std::filesystem::path copy_folder = {};
+  const DataSet* data = nullptr;  // when set, its tokenizer must be the target's; another chat template is only noted
   NoticeFn notice = {};
 };
 

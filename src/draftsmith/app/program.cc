@@ -1,10 +1,9 @@
 // The command line as a whole: subcommands, exit codes, the one place that catches.
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
-
-#include <CLI/CLI.hpp>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/version.h"

@@ -123,6 +123,7 @@ void check_train(const TrainConfig& train) {
 void check_run_config(const RunConfig& config) {
   if (config.output.empty()) refuse("output", "empty", "the path of a folder");
   within("threads", config.threads, 0, 4096);
+  one_of("model.feature_weights", config.model.feature_weights, {"native", "bf16"});
   within("data.max_length", config.data.max_length, 2, kMostTokens);
   check_draft(config.draft);
   check_train(config.train);

@@ -9,7 +9,8 @@
 namespace draftsmith {
 
 struct ModelConfig {
-  std::string path;  // the target: a GGUF file
+  std::string path;                        // the target: a GGUF file
+  std::string feature_weights = "native";  // weights for the hidden states of training: native | bf16 (a copy)
 };
 
 struct DataConfig {
@@ -86,6 +87,8 @@ void visit_fields(Config& c, Visit visit) {
   visit("", "seed", c.seed, "everything random follows from it");
   visit("", "threads", c.threads, "CPU threads; 0 = all cores");
   visit("model", "path", c.model.path, "the target model, a GGUF file");
+  visit("model", "feature_weights", c.model.feature_weights,
+        "weights that give the hidden states: native, or bf16 (a copy in the run's folder, often several times faster)");
   visit("data", "path", c.data.path, "folder that `draftsmith prepare` wrote");
   visit("data", "max_length", c.data.max_length, "tokens of a document; longer ones are cut at the end");
   visit("draft", "layers", c.draft.layers, "layers of the drafter");

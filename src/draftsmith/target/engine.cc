@@ -66,6 +66,23 @@ std::shared_ptr<llama_model> load_model(const std::filesystem::path& file) {
   return model;
 }
 
+void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::path& copy, std::int64_t threads) {
+  EngineLog::get().start();
+  llama_model_quantize_params params = llama_model_quantize_default_params();
+  params.ftype = LLAMA_FTYPE_MOSTLY_BF16;
+  params.allow_requantize = true;
+  params.nthread = static_cast<std::int32_t>(threads);
+  const std::filesystem::path part = copy.string() + ".part";
+  const bool done = llama_model_quantize(file.c_str(), part.c_str(), &params) == 0;
+  if (!done) {
+    std::error_code ignored;
+    std::filesystem::remove(part, ignored);
+    fail(copy.string(), ": the BF16 copy of ", file.string(), " could not be written: ", EngineLog::get().reason(),
+         "; set model.feature_weights to native to do without it");
+  }
+  std::filesystem::rename(part, copy);
+}
+
 ContextPtr make_context(llama_model& model, const ContextOptions& options) {
   EngineLog::get().start();
   llama_context_params params = llama_context_default_params();

