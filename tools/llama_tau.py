@@ -3,7 +3,9 @@
 
 Reads prompts as JSON lines, {"text": "...", "ids": [...]}: `text` is the whole rendered prompt with its special tokens written
 out; `ids`, where given, is what it must tokenize to (only the count can be checked). `plain`, where given, are the ids that plain
-greedy decoding makes of it, and `margins` how far apart its two best logits were at each. Prints one JSON object:
+greedy decoding makes of it, and `margins` how far apart its two best logits were at each. With --aligned,
+`first`, the text of the first new token, is added to the prompt: llama.cpp's first step then starts where ours does, each of its
+steps is one of ours, and the first counts as well. Prints one JSON object:
 
   tau                 tokens per step, pooled over steps; left out are the first step of a request (it starts at the last prompt
                       token, which other decoders count as part of the prompt) and steps that the limit or an end id cut
@@ -88,7 +90,7 @@ def run_one(args, prompt, folder):
         args.binary, "-m", args.target, "-md", args.drafter, "--spec-type", "draft-dflash",
         "--spec-draft-n-max", str(args.draft_max), "--spec-draft-n-min", "0", "--spec-draft-p-min", "0",
         "--temp", "0", "--samplers", "top_k", "--top-k", "1", "-n", str(args.max_new_tokens), "-c", str(args.context),
-        "-f", file, "--no-escape", "-ctk", args.cache_type, "-ctv", args.cache_type, "-ctkd", args.cache_type,
+        "-f", file, "--no-escape", "-fa", args.flash_attention, "-ctk", args.cache_type, "-ctv", args.cache_type, "-ctkd", args.cache_type,
         "-ctvd", args.cache_type, "-lv", "5", "--log-colors", "off",
     ]  # fmt: skip
     if args.threads:
@@ -123,8 +125,14 @@ def compare(request, prompt, noise):
     return "tie" if margin is not None and noise <= 0.5 and margin <= 2 * noise else "failure"
 
 
-def summary(requests):
-    whole = [s for r in requests for s in r["steps"] if not s["cut"] and not s["first"]]
+def aligned(prompt):
+    """The prompt and its first new token, which leaves one less to decode."""
+    shorter = {key: prompt[key][1:] for key in ("plain", "margins") if key in prompt}
+    return {**prompt, **shorter, "text": prompt["text"] + prompt["first"], "ids": prompt["ids"] + prompt["plain"][:1]}
+
+
+def summary(requests, count_first):
+    whole = [s for r in requests for s in r["steps"] if not s["cut"] and (count_first or not s["first"])]
     seconds = sum(r["seconds"] for r in requests)
     return {
         "tau": sum(s["accepted"] + 1 for s in whole) / len(whole) if whole else None,
@@ -145,8 +153,10 @@ def main():
     parser.add_argument("--draft-max", type=int, required=True, help="drafts per step: the block size less one")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--noise", type=float, default=0.0, help="of the target's logits between passes of one token and of many")
+    parser.add_argument("--aligned", action="store_true", help="start each request at its second new token, as described above")
     parser.add_argument("--limit", type=int, default=0, help="only so many prompts")
     parser.add_argument("--context", type=int, default=4096)
+    parser.add_argument("--flash-attention", default="off", help="on | off | auto; off rounds alike in passes of one token and of many")
     parser.add_argument("--cache-type", default="f32", help="of both models' keys and values; llama.cpp's own default is f16")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
@@ -156,6 +166,9 @@ def main():
         prompts = prompts[: args.limit] if args.limit else prompts
         if not prompts:
             raise Failure(f"{args.prompts} holds no prompt")
+        if args.aligned:
+            prompts = [aligned(p) for p in prompts if len(p["plain"]) > 1]
+            args.max_new_tokens -= 1
         requests = []
         with tempfile.TemporaryDirectory() as folder:
             for i, prompt in enumerate(prompts):
@@ -164,7 +177,7 @@ def main():
     except (Failure, OSError, ValueError, KeyError) as error:
         print(f"llama_tau: {error}", file=sys.stderr)
         return 1
-    result = summary(requests)
+    result = summary(requests, args.aligned)
     compared = [compare(r, p, args.noise) for r, p in zip(requests, prompts) if "plain" in p]
     if compared:
         result["text"] = {word: compared.count(word) for word in ("equal", "tie", "failure")}
