@@ -15,6 +15,7 @@ prompts=${DEMO_PROMPTS:-40} tokens=128
 minutes=()
 [ $# -eq 0 ] || minutes=(--set "train.max_minutes=$1")
 
+rm -rf $run
 say() { printf '\n== %s\n' "$*"; }
 
 say "1/5 data: 1,600 chats that the target answered itself"
@@ -33,6 +34,6 @@ $draftsmith export --to hf --drafter $run --output $run/drafter-hf
 say "5/5 llama.cpp's own speculative decoder with that drafter"
 block=$(python3 -c "import json; print(json.load(open('$run/drafter-hf/config.json'))['block_size'])")
 python3 tools/llama_tau.py --target $model --drafter $run/drafter.gguf --draft-max $((block - 1)) \
-  --prompts $run/requests.jsonl --max-new-tokens $tokens >$run/llama.json
+  --prompts $run/requests.jsonl --max-new-tokens $tokens --aligned >$run/llama.json
 
 python3 tools/demo_table.py $run

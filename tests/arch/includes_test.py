@@ -34,12 +34,17 @@ def reachable(rooms, name):
     return rooms[name].get("DEPS", set()) | {name}
 
 
+def is_test_file(path):
+    """Tests, benches, and headers that only those include (test_*.h, fake_*.h)."""
+    return path.stem.endswith(("_test", "_bench")) or path.stem.startswith(("test_", "fake_"))
+
+
 def check_file(path, rooms, faults):
     room = path.relative_to(SOURCE).parts[0]
     if room not in rooms:
         faults.append(f"{path}: folder {room} is no room of CMakeLists.txt")
         return
-    is_test = path.stem.endswith("_test") or path.stem.endswith("_bench")
+    is_test = is_test_file(path)
     allowed = reachable(rooms, room) | (rooms[room].get("TEST_DEPS", set()) if is_test else set())
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
@@ -49,13 +54,15 @@ def check_file(path, rooms, faults):
         where = f"{path.relative_to(ROOT)}:{number}"
         if target.startswith("draftsmith/"):
             other = target.split("/")[1]
+            if is_test_file(pathlib.Path(target)) and not is_test:
+                faults.append(f"{where}: {target} is for tests only")
             if other not in allowed:
                 faults.append(f"{where}: room {room} may not include room {other}")
         elif re.match(r"^(torch|c10|ATen)\b", target) and room in NO_TORCH:
             faults.append(f"{where}: room {room} stands below the torch line and includes {target}")
         if path.suffix == ".h" and target == "torch/torch.h":
             faults.append(f"{where}: no header includes torch/torch.h")
-        if path.suffix == ".h" and THIRD_PARTY.match(target) and target != "ATen/core/Tensor.h":
+        if path.suffix == ".h" and not is_test and THIRD_PARTY.match(target) and target != "ATen/core/Tensor.h":
             faults.append(f"{where}: a header includes third-party {target}")
 
 

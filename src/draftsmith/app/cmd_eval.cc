@@ -47,7 +47,9 @@ void write_requests(const std::string& file, const EvalReport& report, const Dat
     lines += nlohmann::json{{"text", tokenizer.decode(prompt, true)},
                             {"ids", std::vector<std::int32_t>(prompt.begin(), prompt.end())},
                             {"kind", request.kind},
-                            {"plain", request.plain.tokens}}
+                            {"first", tokenizer.piece(request.plain.tokens.front(), true)},
+                            {"plain", request.plain.tokens},
+                            {"margins", request.plain_margins}}
                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
              "\n";
   }

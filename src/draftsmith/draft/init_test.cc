@@ -1,5 +1,7 @@
 #include "draftsmith/draft/init.h"
 
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones_like.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -38,6 +40,19 @@ TargetWeightFn lookup(const std::map<std::string, at::Tensor>& weights) {
     const auto it = weights.find(name);
     return it == weights.end() ? at::Tensor() : it->second;
   };
+}
+
+TEST(FitFinalNorm, LogitsOfARandomStartHaveUnitVariance) {
+  const DrafterConfig config = small_config();
+  DrafterParams params = empty_params(config);
+  Rng rng(7, RngPurpose::kTest);
+  init_random(params, rng);
+  const at::Tensor head = random_tensor(rng, {97, config.hidden_size}) * 3;
+  fit_final_norm(params, head);
+  const at::Tensor hidden = random_tensor(rng, {2000, config.hidden_size}) * params.norm;
+  EXPECT_NEAR(at::matmul(hidden, head.t()).square().mean().item<double>(), 1.0, 0.1);
+  fit_final_norm(params, head * 1e-3);  // small rows: the norm stays 1
+  EXPECT_TRUE(params.norm.equal(at::ones_like(params.norm)));
 }
 
 TEST(InitFromTarget, LayersAreTheTargetsLastOnes) {

@@ -13,6 +13,7 @@ DrafterParams starting_params(const RunConfig& config, const DrafterConfig& draf
   if (init == "random" || init == "target") {
     DrafterParams params = empty_params(drafter);
     init_random(params, rng);
+    fit_final_norm(params, target.head());
     if (init == "target")
       init_from_target(params, drafter, [&](const std::string& name) { return target.weight(name); });
     return params;
