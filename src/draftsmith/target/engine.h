@@ -26,6 +26,14 @@ using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
 // Weights are mapped, on the CPU. UserError naming the file, with llama.cpp's own reason.
 std::shared_ptr<llama_model> load_model(const std::filesystem::path& file);
 
+// While one lives, long passes may use kernels that round otherwise than single passes (llama_switch/llama_switch.h).
+struct QuickKernels {
+  QuickKernels();
+  ~QuickKernels();
+  QuickKernels(const QuickKernels&) = delete;
+  QuickKernels& operator=(const QuickKernels&) = delete;
+};
+
 // Writes `file` with its matrices in BF16 to `copy`, whole or not at all.
 void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::path& copy, std::int64_t threads);
 

@@ -84,6 +84,7 @@ class GgufTarget final : public Target {
     loaded->info = read_info(model, weights_);
     loaded->threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     loaded_ = std::move(loaded);
+    copied_ = options.feature_weights != "native";
     features_ = std::make_unique<FeatureReader>(feature_model(options));
   }
 
@@ -102,6 +103,8 @@ class GgufTarget final : public Target {
   std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
                                          std::span<const std::int64_t> taps, bool want_final_state) override {
     if (!taps.empty()) check_taps(taps, info().num_layers);
+    std::optional<QuickKernels> quick;
+    if (copied_) quick.emplace();
     return features_->read(documents, taps, want_final_state);
   }
 
@@ -158,6 +161,7 @@ class GgufTarget final : public Target {
   at::ScalarType dtype_ = at::kBFloat16;
   std::shared_ptr<const LoadedModel> loaded_;
   std::unique_ptr<FeatureReader> features_;
+  bool copied_ = false;  // features_ reads a copy in BF16
   at::Tensor embedding_, head_;
 };
 

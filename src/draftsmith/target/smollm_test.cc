@@ -109,6 +109,7 @@ TEST(SmolLm, AnswersAQuestionCoherently) {
   EXPECT_EQ(answers[0].tokens, answers[2].tokens);
 }
 
+// Bit for bit as long as llama.cpp's kernels for single passes serve the block pass too (llama_switch/llama_switch.h).
 TEST(SmolLm, ABlockPassSaysWhatSinglePassesSay) {
   const std::vector<std::int64_t> taps = default_taps(4, 30);
   const auto session = smollm().session(taps, 64);
@@ -119,8 +120,8 @@ TEST(SmolLm, ABlockPassSaysWhatSinglePassesSay) {
   for (std::size_t i = 0; i < answer.size(); ++i) {
     const TargetSession::Pass one = session->extend(std::span(answer).subspan(i, 1));
     const auto row = static_cast<std::int64_t>(i);
-    EXPECT_LT((one.logits - block.logits.narrow(0, row, 1)).abs().max().item<double>(), 0.5) << i;
-    EXPECT_LT(relative_error(one.features, block.features.narrow(0, row, 1)), 2e-2) << i;
+    EXPECT_LT((one.logits - block.logits.narrow(0, row, 1)).abs().max().item<double>(), 1e-4) << i;
+    EXPECT_LT(relative_error(one.features, block.features.narrow(0, row, 1)), 1e-6) << i;
   }
 }
 

@@ -102,7 +102,7 @@ struct TargetOptions {
   std::int64_t threads = 0;      // 0 = all cores
   std::string compute = "bf16";  // type of embedding() and head(): bf16 | fp32
   // Weights that features() runs on: "native", the file as it is; or "bf16", a copy of it in BF16 that is made once in
-  // `copy_folder`: several times faster where llama.cpp has no quick kernel for long batches of the file's own types.
+  // `copy_folder`: several times faster where llama.cpp has no quick kernel for long passes over the file's own types.
   // Everything else always runs on the file itself.
   std::string feature_weights = "native";
   std::filesystem::path copy_folder = {};
