@@ -114,10 +114,11 @@ class Pipeline(unittest.TestCase):
         self.assertEqual(len(report["requests"]), PROMPTS)
         self.assertEqual(len(report["kinds"]), 7)
         self.assertGreater(report["all"]["tau_over_steps"], 1.0)
+        print(text, file=sys.stderr)
         self.assertIn("tau", text)
 
     def test_5_generate_gives_the_same_text_with_and_without_the_drafter(self):
-        words = ["generate", "--max-new-tokens", 24, "What is the capital of France?"]
+        words = ["generate", "--max-new-tokens", 24, "--system", "You are a helpful assistant.", "What is the capital of France?"]
         plain, _ = run(*words, "--model", MODEL)
         drafted, figures = run(*words, "--drafter", self.run_folder)
         self.assertIn("Paris", plain)

@@ -148,6 +148,7 @@ TEST(ConfigYaml, PrintedTextReadsBackTheSame) {
   config.train.min_learning_rate = config.train.learning_rate / 3;
   config.train.loss = "dpace";
   config.train.compute = "fp32";
+  config.model.feature_weights = "bf16";
   for (const std::string path : {"a", "a: b", "", " x ", "#", "null", "~", "-", "'\"\\", "\ttab\nline", "[1]", "true",
                                  "\xc3\xa9", "1e5", "/a/b.c", "*x", "&y"}) {
     config.model.path = path;
