@@ -18,7 +18,7 @@ minutes=()
 rm -rf $run
 say() { printf '\n== %s\n' "$*"; }
 
-say "1/5 data: 1,600 chats that the target answered itself"
+say "1/5 data: chats that the target answered itself"
 $draftsmith prepare --model $model --train prompts/answers/train.jsonl --eval prompts/answers/eval.jsonl --output $run/data
 
 say "2/5 training"
