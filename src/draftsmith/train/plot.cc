@@ -19,6 +19,8 @@ using Json = nlohmann::json;
 // after.
 constexpr double kHighestLossShown = 15;
 
+enum class LabelSide { kAbove, kBelow };
+
 struct Point {
   double minutes = 0, value = 0;
 };
@@ -111,11 +113,12 @@ class Panel {
     svg_ << "\"/>\n";
     if (points.size() == 1) dot(points[0], colour, "");
   }
-  void dot(const Point& point, const char* colour, const std::string& label) {
+  void dot(const Point& point, const char* colour, const std::string& label, LabelSide side = LabelSide::kAbove) {
     svg_ << "<circle cx=\"" << px(point.minutes) << "\" cy=\"" << py(point.value) << "\" r=\"4\" fill=\"" << colour
          << "\"/>\n";
     const bool at_right = px(point.minutes) > 0.7 * kRight;
-    text(px(point.minutes) + (at_right ? -8 : 8), py(point.value) - 8, at_right ? "end" : "start", colour, label);
+    text(px(point.minutes) + (at_right ? -8 : 8), py(point.value) + (side == LabelSide::kAbove ? -8 : 18),
+         at_right ? "end" : "start", colour, label);
   }
   void text(double x, double y, const char* anchor, const char* colour, const std::string& words) {
     if (words.empty()) return;
@@ -177,7 +180,8 @@ std::string picture(const Curves& curves, const PlotOptions& options) {
     below.dot(
         point, "#b3541e",
         &point == &curves.eval_accepted.back() ? "held out " + number_text(std::round(point.value * 100) / 100) : "");
-  for (std::size_t i = 0; i < extra.size(); ++i) below.dot(extra[i], "#1d7a3a", options.points[i].label);
+  for (std::size_t i = 0; i < extra.size(); ++i)
+    below.dot(extra[i], "#1d7a3a", options.points[i].label, LabelSide::kBelow);
   below.text(Panel::kRight, 622, "end", "#444", text_of("minutes of training (", curves.steps, " steps)"));
   if (curves.loss.empty()) above.text(430, 190, "middle", "#444", "no metrics were recorded");
   svg << "</svg>\n";
