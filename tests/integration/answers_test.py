@@ -15,7 +15,12 @@ class Answers(unittest.TestCase):
     def test_every_prompt_is_answered_in_its_place(self):
         for name in ("train", "eval"):
             prompts, answers = read_lines(ROOT / f"prompts/{name}.jsonl"), read_lines(ROOT / f"prompts/answers/{name}.jsonl")
-            self.assertEqual([questions(row) for row in answers], [questions(row) for row in prompts])
+            self.assertEqual(len(answers), len(prompts))
+            for answer, prompt in zip(answers, prompts):
+                asked = questions(answer)
+                # A dialogue ends where an answer stopped at the limit: nothing can follow an unfinished turn.
+                self.assertEqual(asked, questions(prompt)[: len(asked)])
+                self.assertTrue(answer.get("cut", False) or asked == questions(prompt))
             self.assertTrue(all(row["messages"][-1]["role"] == "assistant" for row in answers))
             self.assertEqual([row["kind"] for row in answers], [row["kind"] for row in prompts])
 
