@@ -1,10 +1,8 @@
 #include "draftsmith/app/drafter_paths.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
+#include "draftsmith/train/checkpoint.h"
 
 namespace draftsmith {
 
@@ -14,19 +12,6 @@ namespace {
 
 constexpr const char* kRunFile = "run.yaml";
 
-// step-000120 sorts by its number because the number has leading zeros.
-std::optional<fs::path> newest_checkpoint(const fs::path& run) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error)) {
-    if (entry.path().filename().string().rfind("step-", 0) == 0 && fs::exists(entry.path() / "config.json")) {
-      found.push_back(entry.path());
-    }
-  }
-  if (found.empty()) return std::nullopt;
-  return *std::max_element(found.begin(), found.end());
-}
-
 }  // namespace
 
 fs::path find_drafter_folder(const fs::path& path) {
@@ -34,7 +19,7 @@ fs::path find_drafter_folder(const fs::path& path) {
   require(fs::is_directory(path), path.string(),
           " is a file; give a drafter folder (config.json, model.safetensors), a checkpoint or a run's folder");
   if (fs::exists(path / "config.json")) return path;
-  const auto checkpoint = newest_checkpoint(path);
+  const auto checkpoint = latest_checkpoint(path, {});
   require(checkpoint.has_value(), path.string(),
           " holds neither a drafter (config.json) nor checkpoints; has `draftsmith train` saved one yet?");
   return *checkpoint;

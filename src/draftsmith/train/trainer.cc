@@ -10,6 +10,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/block_inputs.h"
+#include "draftsmith/draft/layer.h"
 
 namespace draftsmith {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
 // Held-out rows draw their anchors from a stream that no step has.
 constexpr std::uint64_t kHeldOutStream = ~std::uint64_t{0};
-
-at::ScalarType scalar_type(Compute compute) { return compute == Compute::kBFloat16 ? at::kBFloat16 : at::kFloat; }
 
 // At most `count` documents of `data`, spread evenly over it.
 DataSet spread(const DataSet& data, std::int64_t count) {
@@ -55,8 +54,8 @@ Trainer::Trainer(TrainerParts parts)
                     .dpace_alpha = parts.config.train.dpace_alpha},
       held_out_(spread(parts.data.eval, parts.config.eval.prompts)),
       rows_(parts.data.train, parts.config),
-      embedding_(parts.target.embedding().to(scalar_type(compute_))),
-      head_(parts.target.head().to(scalar_type(compute_))),
+      embedding_(parts.target.embedding().to(scalar_type_of(compute_))),
+      head_(parts.target.head().to(scalar_type_of(compute_))),
       params_(std::move(parts.params)),
       optimizer_(params_, parts.config.train),
       features_(parts.target, parts.data.train,
