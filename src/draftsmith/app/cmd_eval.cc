@@ -74,11 +74,8 @@ void run(const EvalArguments& arguments) {
   const LoadedDrafter drafter = read_drafter_folder(folder);
   const DataSet prompts = read_data_folder(data_path(arguments)).eval;
   const auto model = target_path(arguments.model, folder);
-  const auto target = open_target({.model = model,
-                                   .threads = arguments.threads,
-                                   .compute = arguments.compute,
-                                   .data = &prompts,
-                                   .notice = terminal.notices()});
+  const auto tokenizer = tokenizer_of(model, prompts, terminal.notices());
+  const auto target = open_target({.model = model, .threads = arguments.threads, .compute = arguments.compute});
   EvalOptions options;
   options.prompts = arguments.prompts;
   options.max_new_tokens = arguments.max_new_tokens;
@@ -86,9 +83,7 @@ void run(const EvalArguments& arguments) {
   const EvalReport report = evaluate(*target, drafter, prompts, options, terminal.progress("decoding"));
   terminal.finish();
   if (!arguments.json.empty()) write_text_file(arguments.json, eval_report_json(report));
-  if (!arguments.requests.empty()) {
-    write_requests(arguments.requests, report, prompts, *Tokenizer::from_gguf(model));
-  }
+  if (!arguments.requests.empty()) write_requests(arguments.requests, report, prompts, *tokenizer);
   std::fputs(eval_report_table(report).c_str(), stdout);
   add_to_plot(folder, report);
   require(report.lossless(), "decoding with the drafter changed the target's output in ", report.num_failures,

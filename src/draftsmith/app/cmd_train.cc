@@ -14,7 +14,6 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/data/data_set.h"
-#include "draftsmith/text/tokenizer.h"
 #include "draftsmith/train/plan.h"
 #include "draftsmith/train/train.h"
 
@@ -57,14 +56,12 @@ void run(const TrainArguments& arguments) {
   check_run_config(config);
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const DataFolder data = read_data_folder(config.data.path);
+  const auto tokenizer = tokenizer_of(config.model.path, data.train, terminal.notices());
   const auto target = open_target({.model = config.model.path,
                                    .threads = config.threads,
                                    .compute = config.train.compute,
                                    .feature_weights = arguments.dry_run ? "native" : config.model.feature_weights,
-                                   .copy_folder = config.output,
-                                   .data = &data.train,
-                                   .notice = terminal.notices()});
-  const auto tokenizer = Tokenizer::from_gguf(config.model.path);
+                                   .copy_folder = config.output});
   const MaskTokenChoice mask = choose_mask_token(*tokenizer, config.draft.mask_token_id, target->info().vocab_size);
   if (!mask.why.empty()) terminal.notice("note: " + mask.why);
   const DrafterConfig drafter = resolve_drafter_config(config, target->info(), mask.id);

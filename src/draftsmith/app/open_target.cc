@@ -5,27 +5,21 @@
 #include <thread>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {
-namespace {
-
-void check_data_fits(const OpenTarget& wanted) {
-  const auto tokenizer = Tokenizer::from_gguf(wanted.model);
-  require(tokenizer->digest() == wanted.data->tokenizer_digest,
-          "the data was prepared with another tokenizer than that of ", wanted.model.string(),
-          "; run `draftsmith prepare` again with this model");
-  if (tokenizer->template_digest() != wanted.data->template_digest && wanted.notice) {
-    wanted.notice("the data was prepared with another chat template than that of " + wanted.model.string());
-  }
+std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
+                                        const NoticeFn& notice) {
+  auto tokenizer = Tokenizer::from_gguf(model);
+  require(tokenizer->digest() == data.tokenizer_digest, "the data was prepared with another tokenizer than that of ",
+          model.string(), "; run `draftsmith prepare` again with this model");
+  if (tokenizer->template_digest() != data.template_digest && notice)
+    notice("the data was prepared with another chat template than that of " + model.string());
+  return tokenizer;
 }
-
-}  // namespace
 
 std::unique_ptr<Target> open_target(const OpenTarget& wanted) {
   set_threads(wanted.threads);
   compute_from_text(wanted.compute);
-  if (wanted.data != nullptr) check_data_fits(wanted);
   return load_gguf_target(wanted.model, {.threads = wanted.threads,
                                          .compute = wanted.compute,
                                          .feature_weights = wanted.feature_weights,

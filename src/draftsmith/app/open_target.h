@@ -10,6 +10,7 @@
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/drafter.h"
 #include "draftsmith/target/target.h"
+#include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {
 
@@ -19,12 +20,14 @@ struct OpenTarget {
   std::string compute = "bf16";            // type of embedding and head
   std::string feature_weights = "native";  // and where a copy goes
   std::filesystem::path copy_folder = {};
-  const DataSet* data = nullptr;  // when set, its tokenizer must be the target's; another chat template is only noted
-  NoticeFn notice = {};
 };
 
-// Sets the thread count of the process, checks the data's digests against the model, loads the model.
+// Sets the thread count of the process and loads the model.
 std::unique_ptr<Target> open_target(const OpenTarget& wanted);
+
+// The vocabulary of `model`, when `data` was prepared with it: UserError if not, a notice for another chat template.
+std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
+                                        const NoticeFn& notice);
 
 // "bf16" | "fp32"; UsageError otherwise.
 Compute compute_from_text(const std::string& text);

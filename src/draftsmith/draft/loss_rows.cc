@@ -14,13 +14,7 @@ constexpr std::int64_t kPiece =
 
 template <class T>
 DRAFTSMITH_CLONES float largest(const T* x, std::int64_t n) {
-  Vec m = Vec{} + kMinusInfinity;
-  for (std::int64_t i = 0; i < n; i += kLanes) {
-    Vec v;
-    load(v, x + i, n - i, kMinusInfinity);
-    m = v > m ? v : m;
-  }
-  return max_of(m);
+  return largest_of(x, n);
 }
 
 // First index whose value is `value`; n when there is none (NaN).

@@ -50,17 +50,6 @@ void with_data(const at::Tensor& t, const F& f) {
   }
 }
 
-template <class X>
-DRAFTSMITH_INLINE float inverse_rms(const X* x, std::int64_t width, double eps) {
-  Vec squares = {};
-  for (std::int64_t i = 0; i < width; i += kLanes) {
-    Vec v;
-    load(v, x + i, width - i);
-    squares += v * v;
-  }
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(sum_of(squares)) / static_cast<double>(width) + eps));
-}
-
 // ---- rms_norm --------------------------------------------------------------------------------------------------
 
 template <class X, class Y>

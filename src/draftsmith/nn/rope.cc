@@ -25,17 +25,6 @@ struct Sizes {
   std::int64_t pieces() const { return (rows + kRowsPerPiece - 1) / kRowsPerPiece; }
 };
 
-template <class T>
-DRAFTSMITH_INLINE float inverse_rms(const T* x, std::int64_t dim, double eps) {
-  Vec squares = {};
-  for (std::int64_t i = 0; i < dim; i += kLanes) {
-    Vec v;
-    load(v, x + i, dim - i);
-    squares += v * v;
-  }
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(sum_of(squares)) / static_cast<double>(dim) + eps));
-}
-
 // Rows begin .. end of x [rows, heads * dim] -> y [heads, rows, dim].
 template <class T>
 DRAFTSMITH_CLONES void forward_rows(const T* x, const float* weight, const float* cos, const float* sin, double eps,

@@ -4,8 +4,10 @@
 // left; lanes beyond it read as `fill` and are not written.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define DRAFTSMITH_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
@@ -103,6 +105,31 @@ DRAFTSMITH_INLINE float max_of(const Vec& v) {
   float m = v[0];
   for (std::int64_t i = 1; i < kLanes; ++i) m = v[i] > m ? v[i] : m;
   return m;
+}
+
+// 1 / sqrt(mean(x^2) + eps) over a row of floats or bf16 bits.
+template <class X>
+DRAFTSMITH_INLINE float inverse_rms(const X* x, std::int64_t width, double eps) {
+  Vec squares = {};
+  for (std::int64_t i = 0; i < width; i += kLanes) {
+    Vec v;
+    load(v, x + i, width - i);
+    squares += v * v;
+  }
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(sum_of(squares)) / static_cast<double>(width) + eps));
+}
+
+// Largest of n values; -infinity when n is 0.
+template <class X>
+DRAFTSMITH_INLINE float largest_of(const X* x, std::int64_t n) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  Vec m = Vec{} + kLowest;
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    Vec v;
+    load(v, x + i, n - i, kLowest);
+    m = v > m ? v : m;
+  }
+  return max_of(m);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class SafetensorsFile {
   std::unique_ptr<State> state_;
 };
 
-// One tensor to write; `write` is called with a sink when its bytes are due, so that nothing is gathered in memory.
+// One tensor to write; its bytes stay the caller's until the file is written, so that nothing is gathered in memory.
 struct TensorToWrite {
   std::string name;
   DType dtype = DType::kF32;

@@ -1,69 +1,28 @@
-// llama.cpp, called: loading, contexts, batches, and its log caught so that a failure can say why.
+// llama.cpp, called: loading, contexts, batches.
 #include "draftsmith/target/engine.h"
 
 #include <llama.h>
 
 #include <algorithm>
 #include <mutex>
-#include <string_view>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/target/taps.h"
+#include "draftsmith/text/llama_log.h"
 #include "llama_switch/llama_switch.h"
 
 namespace draftsmith {
-namespace {
-
-// llama.cpp reports reasons only through its log. The first error line since clear() is the reason; later ones repeat
-// it in wider terms ("failed to load model").
-class EngineLog {
- public:
-  static EngineLog& get() {
-    static EngineLog log;
-    return log;
-  }
-  void start() {
-    llama_log_set(&EngineLog::receive, this);
-    const std::lock_guard lock(mutex_);
-    reason_.clear();
-  }
-  std::string reason() {
-    const std::lock_guard lock(mutex_);
-    return reason_.empty() ? "it gave no reason" : reason_;
-  }
-
- private:
-  static void receive(ggml_log_level level, const char* text, void* self_pointer) {
-    if (level != GGML_LOG_LEVEL_ERROR) return;
-    auto& self = *static_cast<EngineLog*>(self_pointer);
-    std::string line(text);
-    while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
-    // "llama_model_load: error loading model: ..." : the function's name tells a user nothing.
-    const std::size_t colon = line.find(": ");
-    if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);
-    constexpr std::string_view kAgain = "error loading model: ";  // stands before every reason of a load
-    while (line.starts_with(kAgain)) line.erase(0, kAgain.size());
-    const std::lock_guard lock(self.mutex_);
-    if (self.reason_.empty()) self.reason_ = line;
-  }
-
-  std::mutex mutex_;
-  std::string reason_;
-};
-
-}  // namespace
-
 void ModelDeleter::operator()(llama_model* model) const { llama_model_free(model); }
 void ContextDeleter::operator()(llama_context* context) const { llama_free(context); }
 
 std::shared_ptr<llama_model> load_model(const std::filesystem::path& file) {
   static std::once_flag once;
   std::call_once(once, [] { llama_backend_init(); });
-  EngineLog::get().start();
+  watch_llama_log();
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
   std::unique_ptr<llama_model, ModelDeleter> model(llama_model_load_from_file(file.c_str(), params));
-  require(model != nullptr, file.string(), ": llama.cpp cannot load this model: ", EngineLog::get().reason());
+  require(model != nullptr, file.string(), ": llama.cpp cannot load this model: ", llama_error());
   return model;
 }
 
@@ -71,7 +30,7 @@ QuickKernels::QuickKernels() { llama_switch_quick_kernels(1); }
 QuickKernels::~QuickKernels() { llama_switch_quick_kernels(0); }
 
 void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::path& copy, std::int64_t threads) {
-  EngineLog::get().start();
+  watch_llama_log();
   llama_model_quantize_params params = llama_model_quantize_default_params();
   params.ftype = LLAMA_FTYPE_MOSTLY_BF16;
   params.allow_requantize = true;
@@ -81,14 +40,14 @@ void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::p
   if (!done) {
     std::error_code ignored;
     std::filesystem::remove(part, ignored);
-    fail(copy.string(), ": the BF16 copy of ", file.string(), " could not be written: ", EngineLog::get().reason(),
+    fail(copy.string(), ": the BF16 copy of ", file.string(), " could not be written: ", llama_error(),
          "; set model.feature_weights to native to do without it");
   }
   std::filesystem::rename(part, copy);
 }
 
 ContextPtr make_context(llama_model& model, const ContextOptions& options) {
-  EngineLog::get().start();
+  watch_llama_log();
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(options.num_cells);
   params.n_seq_max = static_cast<std::uint32_t>(options.num_sequences);
@@ -107,7 +66,7 @@ ContextPtr make_context(llama_model& model, const ContextOptions& options) {
   }
   ContextPtr context(llama_init_from_model(&model, params));
   require(context != nullptr, "the target cannot get a context of ", options.num_cells, " tokens (",
-          options.num_sequences, " sequences): ", EngineLog::get().reason());
+          options.num_sequences, " sequences): ", llama_error());
   return context;
 }
 
@@ -139,11 +98,11 @@ void Batch::run(llama_context& context) {
   batch.n_seq_id = num_sequences_.data();
   batch.seq_id = sequence_lists.data();
   batch.logits = outputs_.data();
-  EngineLog::get().start();
+  watch_llama_log();
   const int status = llama_decode(&context, batch);
   require(status == 0, "the target could not run a batch of ", size(), " tokens: ",
           status == 1 ? std::string("its cache of ") + std::to_string(llama_n_ctx(&context)) + " tokens is full"
-                      : EngineLog::get().reason());
+                      : llama_error());
 }
 
 bool forget_from(llama_context& context, std::int64_t sequence, std::int64_t position) {

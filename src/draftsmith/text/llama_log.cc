@@ -3,30 +3,38 @@
 #include <llama.h>
 
 #include <mutex>
+#include <string_view>
 
 namespace draftsmith {
 namespace {
 
-thread_local std::string last_error;
+std::mutex mutex;
+std::string first_error;
 
-void keep_errors(ggml_log_level level, const char* text, void*) {
+void keep_first_error(ggml_log_level level, const char* text, void*) {
   if (level != GGML_LOG_LEVEL_ERROR || text == nullptr) return;
-  std::string line = text;
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  if (!line.empty()) last_error = line;
+  std::string line(text);
+  while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
+  // "llama_model_load: error loading model: ..." : the function's name tells a user nothing.
+  const std::size_t colon = line.find(": ");
+  if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);
+  constexpr std::string_view kAgain = "error loading model: ";  // stands before every reason of a load
+  while (line.starts_with(kAgain)) line.erase(0, kAgain.size());
+  const std::lock_guard lock(mutex);
+  if (first_error.empty()) first_error = line;
 }
 
 }  // namespace
 
-void silence_llama_log() {
-  static std::once_flag once;
-  std::call_once(once, [] { llama_log_set(keep_errors, nullptr); });
+void watch_llama_log() {
+  llama_log_set(keep_first_error, nullptr);
+  const std::lock_guard lock(mutex);
+  first_error.clear();
 }
 
-std::string take_llama_error() {
-  std::string line;
-  line.swap(last_error);
-  return line;
+std::string llama_error() {
+  const std::lock_guard lock(mutex);
+  return first_error.empty() ? "it gave no reason" : first_error;
 }
 
 }  // namespace draftsmith

@@ -1,15 +1,17 @@
-// llama.cpp writes its log to stderr unless it is told otherwise, for the whole process. This tells it otherwise, once.
+// llama.cpp writes its log to stderr unless it is told otherwise, for the whole process, and gives the reasons of its
+// failures nowhere else.
 #pragma once
 
 #include <string>
 
 namespace draftsmith {
 
-// From now on llama.cpp prints nothing; the last line it reports as an error is kept for this thread. Safe to call
-// often and from several threads.
-void silence_llama_log();
+// From now on llama.cpp prints nothing; errors that it reports are kept from here on, earlier ones forgotten. Call it
+// before each call that may fail. Safe from several threads, whose errors are not told apart.
+void watch_llama_log();
 
-// That line, without its newline; "" when there was none since the last call.
-std::string take_llama_error();
+// The first error since then, without the name of llama.cpp's function; "it gave no reason" when there was none. Later
+// ones repeat the first in wider terms ("failed to load model").
+std::string llama_error();
 
 }  // namespace draftsmith

@@ -161,13 +161,11 @@ class GgufTokenizer final : public Tokenizer {
 std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const std::filesystem::path& file) {
   const GgufFile gguf = read_gguf(file);
   check_vocabulary(gguf);
-  silence_llama_log();
-  take_llama_error();
+  watch_llama_log();
   llama_model_params params = llama_model_default_params();
   params.vocab_only = true;
   llama_model* model = llama_model_load_from_file(file.string().c_str(), params);
-  const std::string why = take_llama_error();
-  require(model != nullptr, file.string(), ": llama.cpp could not load the vocabulary", why.empty() ? "" : ": ", why);
+  require(model != nullptr, file.string(), ": llama.cpp could not load the vocabulary: ", llama_error());
   return std::make_unique<GgufTokenizer>(model, gguf);
 }
 

@@ -2,9 +2,15 @@
 #include "draftsmith/train/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <thread>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/store/files.h"
@@ -165,6 +171,98 @@ TEST_F(CheckpointTest, AStateThatIsNotOneIsRefusedByKey) {
       EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
     }
   }
+}
+
+// ---- kill -9 ----
+
+constexpr const char* kKilledRun = "DRAFTSMITH_TEST_KILLED_RUN";
+
+// A run that saves at every step and goes on from what it finds.
+TrainSummary train_saving_always(TinyRun& run, const std::string& output, std::int64_t steps,
+                                 std::vector<std::string>* notices) {
+  run.config.output = output;
+  run.config.train.epochs = 1000000;
+  run.config.train.max_steps = steps;
+  run.config.train.save_every = 1;
+  run.config.train.warmup = 5;  // a rate that does not depend on where the run will end
+  run.config.train.min_learning_rate = run.config.train.learning_rate;
+  const TrainHooks hooks{.progress = {},
+                         .notice = [&](const std::string& text) { notices->push_back(text); },
+                         .stop_requested = {}};
+  const bool resume = latest_checkpoint(output, {}).has_value();
+  return train(run.config, run.target, run.data, resolve_drafter_config(run.config, run.target.info(), 39), resume,
+               hooks);
+}
+
+// The process that is killed: only its parent below starts it.
+TEST(KilledRun, DISABLED_TrainsUntilKilled) {
+  const char* output = std::getenv(kKilledRun);
+  if (output == nullptr) GTEST_SKIP() << "runs as a child of KilledRun.KeepsItsLastCheckpoint";
+  TinyRun run("killed_child");
+  std::vector<std::string> notices;
+  train_saving_always(run, output, 1000000, &notices);
+}
+
+class Child {
+ public:
+  explicit Child(const std::string& output) {
+    setenv(kKilledRun, output.c_str(), 1);
+    char program[] = "/proc/self/exe", filter[] = "--gtest_filter=KilledRun.DISABLED_TrainsUntilKilled",
+         disabled[] = "--gtest_also_run_disabled_tests", quiet[] = "--gtest_brief=1";
+    char* const words[] = {program, filter, disabled, quiet, nullptr};
+    if (posix_spawn(&pid_, program, nullptr, nullptr, words, environ) != 0) pid_ = -1;
+  }
+  bool ended() const { return pid_ < 0 || waitpid(pid_, nullptr, WNOHANG) != 0; }
+  void kill_now() const {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST(KilledRun, KeepsItsLastCheckpoint) {
+  TinyRun run("killed");
+  const std::string output = (run.folder / "run").string();
+  Rng rng(11, RngPurpose::kTest);
+  std::int64_t newest = 0;
+  for (int round = 0; round < 20; ++round) {
+    const Child child(output);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!fs::exists(checkpoint_folder(output, newest + 1))) {
+      ASSERT_FALSE(child.ended()) << "round " << round;
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "round " << round;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(rng.below(40000)));
+    child.kill_now();
+    std::vector<std::string> notices;
+    const auto latest = latest_checkpoint(output, [&](const std::string& text) { notices.push_back(text); });
+    ASSERT_TRUE(latest.has_value()) << "round " << round;
+    EXPECT_TRUE(notices.empty()) << "round " << round << ": " << notices.front();
+    const TrainState state = read_train_state(*latest);
+    EXPECT_GE(state.step, newest + 1) << "round " << round;
+    EXPECT_EQ(*latest, checkpoint_folder(output, state.step));
+    newest = state.step;
+    LoadedDrafter drafter = read_drafter_folder(*latest);
+    Optimizer optimizer(drafter.params, run.config.train);
+    read_optimizer(*latest, state, optimizer);
+  }
+  // What the kills left behind does not stay: the next run sweeps it up, and ends with the bits of an undisturbed one.
+  std::vector<std::string> notices;
+  const TrainSummary resumed = train_saving_always(run, output, newest + 2, &notices);
+  std::int64_t folders = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(output) / "checkpoints")) {
+    EXPECT_TRUE(entry.path().filename().string().starts_with("step-0")) << entry.path();
+    ++folders;
+  }
+  EXPECT_EQ(folders, run.config.train.keep_checkpoints);
+  TinyRun whole("undisturbed");
+  const TrainSummary straight =
+      train_saving_always(whole, (whole.folder / "run").string(), newest + 2, &notices);
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(read_text_file(straight.checkpoint / file), read_text_file(resumed.checkpoint / file)) << file;
 }
 
 }  // namespace
