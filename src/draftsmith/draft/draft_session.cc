@@ -3,13 +3,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/mm.h>
 
 #include <numeric>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/layer.h"
 #include "draftsmith/draft/loss_rows.h"
+#include "draftsmith/nn/ops.h"
 
 namespace draftsmith {
 
@@ -97,7 +97,7 @@ std::vector<std::int32_t> DraftSession::propose(std::int32_t anchor_token, std::
   const c10::NoGradGuard no_gradients;
   const State& s = *state_;
   DRAFTSMITH_ASSERT(num_drafts >= 1 && num_drafts < s.config.block_size);
-  const at::Tensor logits = at::mm(s.hidden_of_block(anchor_token).narrow(0, 1, num_drafts), s.head.t());
+  const at::Tensor logits = linear(s.hidden_of_block(anchor_token).narrow(0, 1, num_drafts), s.head);
   std::vector<std::int32_t> drafts;
   for (std::int64_t j = 0; j < num_drafts; ++j) {
     const at::Tensor row = logits.select(0, j);

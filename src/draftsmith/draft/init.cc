@@ -31,14 +31,12 @@ class Copier {
   }
 
   // The target's own scale of normalised heads, or a constant that gives q or k the size they have in the target: for
-  // an input u = g * z with z of unit variance and no preferred direction, each output of W u has variance sum_i (W_i
-  // g_i)^2.
-  void copy_head_norm(const std::string& name, const at::Tensor& to, const at::Tensor& matrix,
-                      const at::Tensor& scale) const {
+  // an input of unit variance and no preferred direction, each output of W has variance sum_i W_i^2.
+  void copy_head_norm(const std::string& name, const at::Tensor& to, const at::Tensor& matrix) const {
     if (target_weight_(name).defined()) {
       copy(name, to, "draft.head_dim");
     } else {
-      to.fill_((matrix * scale).square().sum(1).mean().sqrt());
+      to.fill_(matrix.square().sum(1).mean().sqrt());
     }
   }
 
@@ -46,15 +44,20 @@ class Copier {
   const TargetWeightFn& target_weight_;
 };
 
+// The weights of attn_norm go into the columns of q, k and v, and the norm's own become 1. A layer's k_proj and v_proj
+// read the block through its input norm and the context through hidden_norm, which all layers share: so both give what
+// the target's layer gives for the same state.
 void copy_layer(const Copier& copier, const std::string& block, LayerParams& layer) {
   const std::string heads = "draft.heads, draft.kv_heads and draft.head_dim";
   copier.copy(block + "attn_norm.weight", layer.input_layernorm, "draft.hidden_size");
   copier.copy(block + "attn_q.weight", layer.q_proj, heads);
   copier.copy(block + "attn_k.weight", layer.k_proj, heads);
   copier.copy(block + "attn_v.weight", layer.v_proj, heads);
+  for (at::Tensor* matrix : {&layer.q_proj, &layer.k_proj, &layer.v_proj}) matrix->mul_(layer.input_layernorm);
+  layer.input_layernorm.fill_(1.0);
   copier.copy(block + "attn_output.weight", layer.o_proj, heads);
-  copier.copy_head_norm(block + "attn_q_norm.weight", layer.q_norm, layer.q_proj, layer.input_layernorm);
-  copier.copy_head_norm(block + "attn_k_norm.weight", layer.k_norm, layer.k_proj, layer.input_layernorm);
+  copier.copy_head_norm(block + "attn_q_norm.weight", layer.q_norm, layer.q_proj);
+  copier.copy_head_norm(block + "attn_k_norm.weight", layer.k_norm, layer.k_proj);
   copier.copy(block + "ffn_norm.weight", layer.post_attention_layernorm, "draft.hidden_size");
   copier.copy(block + "ffn_gate.weight", layer.gate_proj, "draft.intermediate_size");
   copier.copy(block + "ffn_up.weight", layer.up_proj, "draft.intermediate_size");
@@ -80,7 +83,7 @@ void init_from_target(DrafterParams& params, const DrafterConfig& config, const 
     copy_layer(copier, "blk." + std::to_string(source) + ".", params.layers[i]);
   }
   copier.copy("output_norm.weight", params.norm, "draft.hidden_size");
-  params.hidden_norm.copy_(params.layers.front().input_layernorm);
+  params.hidden_norm.fill_(1.0);
   params.fc.zero_();
   params.fc.narrow(1, (config.num_taps() - 1) * config.hidden_size, config.hidden_size).fill_diagonal_(1.0);
 }

@@ -62,14 +62,35 @@ TEST(InitFromTarget, LayersAreTheTargetsLastOnes) {
   init_from_target(params, config, lookup(weights));
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const std::string block = "blk." + std::to_string(3 + i) + ".";
-    EXPECT_TRUE(params.layers[i].q_proj.equal(weights.at(block + "attn_q.weight")));
+    EXPECT_TRUE(params.layers[i].o_proj.equal(weights.at(block + "attn_output.weight")));
     EXPECT_TRUE(params.layers[i].down_proj.equal(weights.at(block + "ffn_down.weight")));
-    EXPECT_TRUE(params.layers[i].input_layernorm.equal(weights.at(block + "attn_norm.weight")));
+    EXPECT_TRUE(params.layers[i].post_attention_layernorm.equal(weights.at(block + "ffn_norm.weight")));
   }
   EXPECT_TRUE(params.norm.equal(weights.at("output_norm.weight")));
-  EXPECT_TRUE(params.hidden_norm.equal(weights.at("blk.3.attn_norm.weight")));
   const at::Tensor features = random_document(config, 5, 1).features;
   EXPECT_TRUE(linear(features, params.fc).equal(features.narrow(1, config.hidden_size, config.hidden_size)));
+}
+
+// v_proj(norm(x)) of the target's layer, for the block (through input_layernorm) and for the context (through
+// hidden_norm).
+TEST(InitFromTarget, BlockAndContextAreReadAsTheTargetReadsAState) {
+  const DrafterConfig config = small_config();
+  const auto weights = target_of(config);
+  DrafterParams params = empty_params(config);
+  init_from_target(params, config, lookup(weights));
+  Rng rng(8, RngPurpose::kTest);
+  const at::Tensor state = random_tensor(rng, {7, config.hidden_size});
+  const double eps = config.rms_norm_eps;
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    const std::string block = "blk." + std::to_string(3 + i) + ".";
+    const LayerParams& layer = params.layers[i];
+    for (const auto& [name, matrix] : {std::pair("attn_k", layer.k_proj), std::pair("attn_v", layer.v_proj)}) {
+      const at::Tensor expected = linear(rms_norm(state, weights.at(block + "attn_norm.weight"), eps, at::kFloat),
+                                         weights.at(block + name + ".weight"));
+      for (const at::Tensor& norm : {layer.input_layernorm, params.hidden_norm})
+        EXPECT_TRUE(linear(rms_norm(state, norm, eps, at::kFloat), matrix).allclose(expected, 1e-4, 1e-5)) << name;
+    }
+  }
 }
 
 TEST(InitFromTarget, NormalisedQueriesAreAsLargeAsTheTargetsOwn) {

@@ -3,6 +3,7 @@
 #include "draftsmith/nn/ops.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/nn/few_rows.h"
 #include "draftsmith/nn/vec.h"
 
 namespace draftsmith {
@@ -229,7 +231,11 @@ struct Linear : torch::autograd::Function<Linear> {
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) { return Linear::apply(x, weight); }
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
+  if (!c10::GradMode::is_enabled() && are_few_rows(x.size(0), x.scalar_type()))
+    return linear_few_rows(x, weight.to(x.scalar_type()).contiguous());
+  return Linear::apply(x, weight);
+}
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result) {
   return RmsNorm::apply(x, weight, eps, static_cast<std::int64_t>(result));

@@ -9,7 +9,8 @@
 
 namespace draftsmith {
 
-// y = x W^T. x [N, in] in the compute type (fp32 or bf16), weight [out, in] fp32, cast to x's type inside.
+// y = x W^T. x [N, in] in the compute type (fp32 or bf16), weight [out, in], cast to x's type inside. A few rows
+// without gradients go to linear_few_rows.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
 
 // y = x / sqrt(mean(x^2) + eps) * weight over the last dimension; x fp32 or bf16, y of type `result`.

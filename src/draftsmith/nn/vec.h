@@ -95,10 +95,17 @@ DRAFTSMITH_INLINE void exp_in_place(Vec& x) {
   x = p * scale;
 }
 
+// Halves onto halves.
 DRAFTSMITH_INLINE float sum_of(const Vec& v) {
-  float s = 0;
-  for (std::int64_t i = 0; i < kLanes; ++i) s += v[i];
-  return s;
+  typedef float Vec8 __attribute__((vector_size(32)));
+  typedef float Vec4 __attribute__((vector_size(16)));
+  Vec8 eight[2];
+  std::memcpy(eight, &v, sizeof(v));
+  eight[0] += eight[1];
+  Vec4 four[2];
+  std::memcpy(four, &eight[0], sizeof(four));
+  four[0] += four[1];
+  return (four[0][0] + four[0][2]) + (four[0][1] + four[0][3]);
 }
 
 DRAFTSMITH_INLINE float max_of(const Vec& v) {
