@@ -60,10 +60,23 @@ def check_file(path, rooms, faults):
                 faults.append(f"{where}: room {room} may not include room {other}")
         elif re.match(r"^(torch|c10|ATen)\b", target) and room in NO_TORCH:
             faults.append(f"{where}: room {room} stands below the torch line and includes {target}")
+        elif target.startswith("flex/") and "flex" not in rooms[room].get("LIBS", set()):
+            faults.append(f"{where}: room {room} may not include the attention library; nn stands before it")
         if path.suffix == ".h" and target == "torch/torch.h":
             faults.append(f"{where}: no header includes torch/torch.h")
         if path.suffix == ".h" and not is_test and THIRD_PARTY.match(target) and target != "ATen/core/Tensor.h":
             faults.append(f"{where}: a header includes third-party {target}")
+
+
+def check_flex(path, faults):
+    """The attention library stands alone: its own headers and the standard library's; benches may measure against torch."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+        if not match or path.stem.endswith("_bench"):
+            continue
+        target = match.group(1)
+        if target.startswith("draftsmith/") or (THIRD_PARTY.match(target) and not (is_test_file(path) and target.startswith("gtest"))):
+            faults.append(f"{path.relative_to(ROOT)}:{number}: the attention library includes {target}")
 
 
 def check_order(rooms, faults):
@@ -84,6 +97,10 @@ def main():
         faults.append("the rooms or their files were not found")
     for path in files:
         check_file(path, rooms, faults)
+    flex = [p for p in sorted((ROOT / "src" / "flex").rglob("*")) if p.suffix in (".h", ".cc", ".inc")]
+    for path in flex:
+        check_flex(path, faults)
+    files += flex
     print("\n".join(faults) or f"{len(files)} files in {len(rooms)} rooms: every arrow points down")
     return 1 if faults else 0
 

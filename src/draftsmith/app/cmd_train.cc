@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ namespace {
 struct TrainArguments {
   std::string recipe;
   std::vector<std::string> assignments;
-  bool print_config = false, dry_run = false, resume = false, quiet = false;
+  bool print_config = false, dry_run = false, resume = false, quiet = false, allow_unfused = false;
 };
 
 volatile std::sig_atomic_t g_stop_requested = 0;
@@ -70,9 +71,10 @@ void run(const TrainArguments& arguments) {
     return;
   }
   stop_on_signals();
-  const TrainHooks hooks{.progress = terminal.progress("training"), .notice = terminal.notices(), .stop_requested = [] {
-                           return g_stop_requested != 0;
-                         }};
+  TrainHooks hooks{.progress = terminal.progress("training"), .notice = terminal.notices(), .stop_requested = [] {
+                     return g_stop_requested != 0;
+                   }};
+  if (arguments.allow_unfused) hooks.most_plain_score_bytes = std::numeric_limits<std::int64_t>::max();
   const TrainSummary summary = train(config, *target, data, drafter, arguments.resume, hooks);
   terminal.finish();
   print_summary(summary);
@@ -93,6 +95,8 @@ void add_train(CLI::App& app) {
   command->add_flag("--dry-run", arguments->dry_run,
                     "check everything, print the plan and the memory it needs, and stop");
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the run's folder");
+  command->add_flag("--allow-unfused", arguments->allow_unfused,
+                    "let plain attention compute more than 2 GiB of scores a layer");
   command->add_flag("--quiet", arguments->quiet, "no progress");
   command->footer("Keys of a recipe (with their defaults):\n" + run_config_help() +
                   "\nExamples:\n"

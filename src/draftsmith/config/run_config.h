@@ -56,6 +56,7 @@ struct TrainConfig {
   double gamma = 0;                         // 0 = by block size: 7, 5, 4 for 16, 10, 8
   double dpace_alpha = 0.5;
   std::string compute = "bf16";             // bf16 | fp32
+  std::string attention = "fused";          // fused | plain (tensor operations, to compare with)
   std::int64_t feature_cache_mb = 4096;     // hidden states kept in memory for later epochs
   std::int64_t feature_disk_mb = 16384;     // then on disk, in the run's folder
   std::int64_t save_every = 200;            // steps; 0 = only at the end
@@ -125,6 +126,7 @@ void visit_fields(Config& c, Visit visit) {
   visit("train", "gamma", c.train.gamma, "decay of the slot weights; 0 = by block size");
   visit("train", "dpace_alpha", c.train.dpace_alpha, "alpha of D-PACE");
   visit("train", "compute", c.train.compute, "type of the matrix products: bf16 or fp32");
+  visit("train", "attention", c.train.attention, "fused kernels, or plain tensor operations to compare with");
   visit("train", "feature_cache_mb", c.train.feature_cache_mb, "hidden states kept in memory");
   visit("train", "feature_disk_mb", c.train.feature_disk_mb, "hidden states kept on disk when memory is full");
   visit("train", "save_every", c.train.save_every, "steps between checkpoints; 0 = only at the end");

@@ -28,7 +28,7 @@ Extent document_at(const Pack& pack, std::int64_t position) {
 std::shared_ptr<const KeyRanges> make_key_ranges(const DrafterConfig& config, LayerKind kind,
                                                  std::span<const std::int64_t> anchors,
                                                  std::span<const std::int64_t> document_begins,
-                                                 std::int64_t num_context) {
+                                                 std::int64_t num_context, AttentionPath path) {
   const bool slides = kind == LayerKind::kSliding, causal = config.is_causal.value_or(slides);
   const std::int64_t size = config.block_size;
   auto ranges = std::make_shared<KeyRanges>();
@@ -47,10 +47,16 @@ std::shared_ptr<const KeyRanges> make_key_ranges(const DrafterConfig& config, La
       push(ranges->block_end, first_row + (causal ? j + 1 : size));
     }
   }
+  if (path == AttentionPath::kFused) make_tiles(*ranges, config.num_heads / config.num_kv_heads);
   return ranges;
 }
 
 BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> anchors, const DrafterConfig& config) {
+  return make_block_inputs(pack, anchors, config, attention_path_for(config.head_dim));
+}
+
+BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> anchors, const DrafterConfig& config,
+                              AttentionPath path) {
   BlockInputs in;
   in.num_blocks = static_cast<std::int64_t>(anchors.size());
   in.block_size = config.block_size;
@@ -73,9 +79,9 @@ BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> an
   const auto has = [&](LayerKind kind) {
     return std::find(config.layer_kinds.begin(), config.layer_kinds.end(), kind) != config.layer_kinds.end();
   };
-  in.full = make_key_ranges(config, LayerKind::kFull, anchors, document_begins, pack.length);
+  in.full = make_key_ranges(config, LayerKind::kFull, anchors, document_begins, pack.length, path);
   if (has(LayerKind::kSliding)) {
-    in.sliding = make_key_ranges(config, LayerKind::kSliding, anchors, document_begins, pack.length);
+    in.sliding = make_key_ranges(config, LayerKind::kSliding, anchors, document_begins, pack.length, path);
   }
   return in;
 }

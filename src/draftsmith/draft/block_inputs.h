@@ -27,13 +27,16 @@ struct BlockInputs {
   std::shared_ptr<const KeyRanges> sliding;        // on sliding layers; null when there is none
 };
 
-// The one place of the drafter's mask. Block b has its anchor at row position anchors[b], in a document that begins at
+// The one place of the drafter's mask; with tiles for the fused kernels where the path is theirs (without a path given:
+// where the width of the heads allows it). Block b has its anchor at row position anchors[b], in a document that begins at
 // document_begins[b]; num_context keys in all.
 std::shared_ptr<const KeyRanges> make_key_ranges(const DrafterConfig& config, LayerKind kind,
                                                  std::span<const std::int64_t> anchors,
                                                  std::span<const std::int64_t> document_begins,
-                                                 std::int64_t num_context);
+                                                 std::int64_t num_context, AttentionPath path);
 
+BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> anchors, const DrafterConfig& config,
+                              AttentionPath path);
 BlockInputs make_block_inputs(const Pack& pack, std::span<const std::int64_t> anchors, const DrafterConfig& config);
 
 // Weights of the slots by distance: w_j = exp(-(j-1)/gamma), slot 0 zero. gamma 0 = by block size (7, 5, 4 for 16, 10,

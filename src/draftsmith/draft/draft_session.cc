@@ -19,7 +19,7 @@ struct DraftSession::State {
   at::Tensor embedding, head;  // [V, H]; the head in the compute type
   at::ScalarType type = at::kFloat;
   std::int64_t capacity = 0, length = 0;
-  std::vector<KeyValue> cache;  // a layer: [Hkv, capacity, D], fp32, the first `length` rows filled
+  std::vector<KeyValue> cache;  // a layer: [Hkv, capacity, D], the first `length` rows filled
 
   std::vector<std::int64_t> positions(std::int64_t count) const {
     std::vector<std::int64_t> list(static_cast<std::size_t>(count));
@@ -48,7 +48,7 @@ DraftSession::DraftSession(const DrafterConfig& config, const DrafterParams& par
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const std::vector<std::int64_t> shape = {config.num_kv_heads, capacity, config.head_dim};
     s.cache.push_back(
-        {at::empty(shape, at::TensorOptions(at::kFloat)), at::empty(shape, at::TensorOptions(at::kFloat))});
+        {at::empty(shape, at::TensorOptions(s.type)), at::empty(shape, at::TensorOptions(s.type))});
   }
 }
 
@@ -87,7 +87,8 @@ at::Tensor DraftSession::State::hidden_of_block(std::int32_t anchor_token) const
   at::Tensor x = block_embeddings(anchor_token);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const KeyValue context = {cache[i].k.narrow(1, 0, length), cache[i].v.narrow(1, 0, length)};
-    const auto ranges = make_key_ranges(config, config.layer_kinds[i], anchors, begins, length);
+    const auto ranges = make_key_ranges(config, config.layer_kinds[i], anchors, begins, length,
+                                        attention_path_for(config.head_dim));
     x = layer_forward(config, params.layers[i], x, context, rope, ranges, type);
   }
   return rms_norm(x, params.norm, config.rms_norm_eps, type);

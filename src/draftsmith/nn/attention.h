@@ -7,7 +7,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
+
+#include "flex/block_mask.h"
 
 namespace draftsmith {
 
@@ -18,6 +22,7 @@ struct KeyRanges {
   std::int64_t block_size = 1;
   std::vector<std::int32_t> context_begin, context_end;  // [Q]
   std::vector<std::int32_t> block_begin, block_end;      // [Q], indices of query rows
+  std::optional<flex::BlockMask> tiles;                  // the same for the fused kernels; see make_tiles
   std::int64_t num_rows() const { return static_cast<std::int64_t>(context_begin.size()); }
   bool sees_context(std::int64_t row, std::int64_t key) const {
     return context_begin[row] <= key && key < context_end[row];
@@ -25,7 +30,25 @@ struct KeyRanges {
   bool sees_block(std::int64_t row, std::int64_t key) const { return block_begin[row] <= key && key < block_end[row]; }
 };
 
-// Differentiable in all five tensors.
+enum class AttentionPath { kFused, kPlain };
+
+// The fused kernels (flex) take heads from 16 to 256 wide; others go the plain way.
+constexpr AttentionPath attention_path_for(std::int64_t head_dim) {
+  return head_dim >= 16 && head_dim <= 256 ? AttentionPath::kFused : AttentionPath::kPlain;
+}
+
+// Lets attention over these ranges run on the fused kernels; `group` = query heads of a key/value head. Once for all layers.
+void make_tiles(KeyRanges& ranges, std::int64_t group);
+
+// "fused kernels (avx512_bf16)" or "plain tensor operations".
+std::string text_of_path(AttentionPath path);
+
+// Bytes of the scores of one layer, which the plain way computes (in pieces) and the fused one never holds.
+constexpr std::int64_t plain_score_bytes(std::int64_t heads, std::int64_t queries, std::int64_t context) {
+  return heads * queries * (context + queries) * 4;
+}
+
+// Differentiable in all five tensors. Fused where the ranges have tiles; the plain way otherwise.
 at::Tensor range_attention(const at::Tensor& q_HQD, const at::Tensor& k_context_HSD, const at::Tensor& v_context_HSD,
                            const at::Tensor& k_block_HQD, const at::Tensor& v_block_HQD,
                            const std::shared_ptr<const KeyRanges>& ranges);

@@ -65,11 +65,19 @@ at::Tensor dense(const std::vector<at::Tensor>& in, const KeyRanges& ranges) {
   return at::matmul(e * mask, v);
 }
 
-std::vector<at::Tensor> result_and_gradients(const Inputs& in, bool fused, at::ScalarType type) {
+enum class Way { kFused, kPlain, kDense };
+
+at::Tensor attend(Way way, const std::vector<at::Tensor>& x, const Inputs& in) {
+  if (way == Way::kDense) return dense(x, *in.ranges);
+  const auto ranges = std::make_shared<KeyRanges>(*in.ranges);
+  if (way == Way::kFused) make_tiles(*ranges, x[0].size(0) / x[1].size(0));
+  return range_attention(x[0], x[1], x[2], x[3], x[4], ranges);
+}
+
+std::vector<at::Tensor> result_and_gradients(const Inputs& in, Way way, at::ScalarType type) {
   std::vector<at::Tensor> leaves, all;
   for (const at::Tensor& x : in.tensors) leaves.push_back(x.to(type).detach().clone().requires_grad_(true));
-  const at::Tensor y = fused ? range_attention(leaves[0], leaves[1], leaves[2], leaves[3], leaves[4], in.ranges)
-                             : dense(leaves, *in.ranges);
+  const at::Tensor y = attend(way, leaves, in);
   Rng rng(9, RngPurpose::kTest);
   y.backward(random_tensor(rng, y.sizes().vec()).to(y.scalar_type()));
   all.push_back(y.detach());
@@ -78,9 +86,14 @@ std::vector<at::Tensor> result_and_gradients(const Inputs& in, bool fused, at::S
 }
 
 void expect_dense(const Inputs& in, at::ScalarType type, double bound) {
-  const auto a = result_and_gradients(in, true, type), b = result_and_gradients(in, false, type);
+  const auto exact = result_and_gradients(in, Way::kDense, type);
   const char* names[] = {"out", "dq", "dk context", "dv context", "dk block", "dv block"};
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(relative_error(a[i], b[i]), bound) << names[i];
+  for (const Way way : {Way::kFused, Way::kPlain}) {
+    if (way == Way::kFused && attention_path_for(in.tensors[0].size(2)) == AttentionPath::kPlain) continue;
+    const auto ours = result_and_gradients(in, way, type);
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_LT(relative_error(ours[i], exact[i]), bound) << names[i] << (way == Way::kFused ? ", fused" : ", plain");
+  }
 }
 
 TEST(RangeAttention, EqualsTheDenseDefinition) {
@@ -95,11 +108,13 @@ TEST(RangeAttention, HalfPrecisionRoundsInputsAndResultsOnly) {
 
 TEST(RangeAttention, RowsWithoutKeysAreZeroAndGiveNoGradient) {
   const Inputs in = make_inputs(4, 3, 2, 1, 16);
-  const auto all = result_and_gradients(in, true, at::kFloat);
-  for (std::size_t i : {0, 1, 4, 5}) {
-    EXPECT_EQ(all[i].narrow(1, 9, 3).abs().max().item<float>(), 0.0f) << i;
+  for (const Way way : {Way::kFused, Way::kPlain}) {
+    const auto all = result_and_gradients(in, way, at::kFloat);
+    for (std::size_t i : {0, 1, 4, 5}) {
+      EXPECT_EQ(all[i].narrow(1, 9, 3).abs().max().item<float>(), 0.0f) << i;
+    }
+    for (const at::Tensor& t : all) EXPECT_TRUE(std::isfinite(t.sum().item<double>()));
   }
-  for (const at::Tensor& t : all) EXPECT_TRUE(std::isfinite(t.sum().item<double>()));
 }
 
 TEST(RangeAttention, WithoutContextTheBlockIsEnough) {
@@ -114,16 +129,20 @@ TEST(RangeAttention, WithoutContextTheBlockIsEnough) {
 
 TEST(RangeAttention, SameInputsGiveTheSameBits) {
   const Inputs in = make_inputs(40, 8, 6, 2, 64);
-  const auto a = result_and_gradients(in, true, at::kFloat), b = result_and_gradients(in, true, at::kFloat);
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
+  for (const Way way : {Way::kFused, Way::kPlain}) {
+    const auto a = result_and_gradients(in, way, at::kFloat), b = result_and_gradients(in, way, at::kFloat);
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
+  }
 }
 
 TEST(RangeAttention, LargeScoresStayFinite) {
   Inputs in = make_inputs(6, 4, 2, 1, 16);
   in.tensors[0] = in.tensors[0] * 300;
-  const auto all = result_and_gradients(in, true, at::kFloat);
-  for (const at::Tensor& t : all) EXPECT_TRUE(std::isfinite(t.sum().item<double>()));
-  EXPECT_LT(relative_error(all[0], result_and_gradients(in, false, at::kFloat)[0]), 1e-3);
+  for (const Way way : {Way::kFused, Way::kPlain}) {
+    const auto all = result_and_gradients(in, way, at::kFloat);
+    for (const at::Tensor& t : all) EXPECT_TRUE(std::isfinite(t.sum().item<double>()));
+    EXPECT_LT(relative_error(all[0], result_and_gradients(in, Way::kDense, at::kFloat)[0]), 1e-3);
+  }
 }
 
 }  // namespace

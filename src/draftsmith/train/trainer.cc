@@ -44,11 +44,28 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
+AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const TrainHooks& hooks) {
+  const bool plain = config.train.attention == "plain";
+  const AttentionPath path = plain ? AttentionPath::kPlain : attention_path_for(drafter.head_dim);
+  std::string text = text_of("attention: ", text_of_path(path));
+  if (path == AttentionPath::kPlain) {
+    if (!plain) text += text_of(" (heads are ", drafter.head_dim, " wide; fused kernels take 16 to 256)");
+    const std::int64_t bytes = plain_score_bytes(
+        drafter.num_heads, config.train.anchors_per_pack * drafter.block_size, config.train.row_length);
+    text += text_of(", ", bytes, " bytes of scores a layer");
+    require(bytes <= hooks.most_plain_score_bytes, text, ", more than ", hooks.most_plain_score_bytes,
+            "; set train.attention to fused, or allow it with --allow-unfused");
+  }
+  if (hooks.notice) hooks.notice(text);
+  return path;
+}
+
 Trainer::Trainer(TrainerParts parts)
     : config_(parts.config),
       drafter_(parts.drafter),
       data_(parts.data),
       compute_(parts.config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16),
+      attention_path_(attention_path_of(parts.config, parts.drafter, parts.hooks)),
       loss_options_{.kind = parts.config.train.loss,
                     .gamma = parts.config.train.gamma,
                     .dpace_alpha = parts.config.train.dpace_alpha},
@@ -86,7 +103,7 @@ LossResult Trainer::add_row(const Pack& pack, std::uint64_t step, std::uint64_t 
   Rng rng(config_.seed, RngPurpose::kAnchors, {step, micro});
   const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
   const at::Tensor features = features_.row(pack.documents, pack.length);
-  const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_);
+  const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_, attention_path_);
   const at::Tensor hidden = forward(blocks, features);
   LossResult loss = head_loss(hidden.detach(), head_, blocks, loss_options_);
   hidden.backward(loss.grad_hidden);  // d loss_sum: the optimizer divides by the step's weight sum
@@ -129,7 +146,7 @@ LossResult Trainer::evaluate() {
     Rng rng(config_.seed, RngPurpose::kAnchors, {kHeldOutStream, row});
     const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
     const at::Tensor features = held_out_features_.row(pack.documents, pack.length);
-    const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_);
+    const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_, attention_path_);
     sums.add(head_loss(forward(blocks, features), head_, blocks, loss_options_));
   }
   return sums;

@@ -12,6 +12,7 @@
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/drafter.h"
 #include "draftsmith/draft/loss.h"
+#include "draftsmith/nn/attention.h"
 #include "draftsmith/target/target.h"
 #include "draftsmith/train/feature_cache.h"
 #include "draftsmith/train/optimizer.h"
@@ -36,6 +37,10 @@ struct TrainerParts {
   DrafterParams params;  // fp32 masters; trained in place
   const TrainHooks& hooks;
 };
+
+// Which way the attention of a run takes, and what that means, in words. Throws UserError where plain attention would
+// compute more scores than hooks allow.
+AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const TrainHooks& hooks);
 
 class Trainer {
  public:
@@ -68,6 +73,7 @@ class Trainer {
   const DrafterConfig drafter_;
   const DataFolder& data_;
   const Compute compute_;
+  const AttentionPath attention_path_;
   const LossOptions loss_options_;
   const DataSet held_out_;
   RowSchedule rows_;

@@ -266,5 +266,31 @@ TEST(Train, ADrafterFolderIsAStartIfItsShapeFits) {
   EXPECT_NE(refusal([&] { run_until(next, -1, false); }).find("draft.intermediate_size"), std::string::npos);
 }
 
+TEST(Train, FusedAndPlainAttentionTrainAlike) {
+  const auto has = [](const std::vector<std::string>& notices, const std::string& text) {
+    return std::any_of(notices.begin(), notices.end(),
+                       [&](const std::string& n) { return n.find(text) != std::string::npos; });
+  };
+  TinyRun fused("fused"), plain("plain");
+  std::vector<std::string> said[2];
+  double loss[2] = {0, 0};
+  for (TinyRun* run : {&fused, &plain}) {
+    const int i = run == &plain ? 1 : 0;
+    run->config.draft.head_dim = 16;
+    run->config.train.max_steps = 5;
+    run->config.train.attention = i == 1 ? "plain" : "fused";
+    loss[i] = run_until(*run, -1, false, &said[i]).loss;
+  }
+  EXPECT_NEAR(loss[0], loss[1], 1e-4 * loss[1]);
+  EXPECT_TRUE(has(said[0], "attention: fused kernels ("));
+  EXPECT_TRUE(has(said[1], "attention: plain tensor operations, "));
+  EXPECT_TRUE(has(said[1], " bytes of scores a layer"));
+
+  const DrafterConfig drafter = resolve_drafter_config(plain.config, plain.target.info(), 39);
+  const TrainHooks hooks{.progress = {}, .notice = {}, .stop_requested = {}, .most_plain_score_bytes = 1000};
+  EXPECT_NE(refusal([&] { attention_path_of(plain.config, drafter, hooks); }).find("--allow-unfused"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace draftsmith

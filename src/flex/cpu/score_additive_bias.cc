@@ -1,0 +1,3 @@
+#include "flex/cpu/instantiate.h"
+
+FLEX_INSTANTIATE_SCORE(flex::AdditiveBias)

@@ -1,0 +1,90 @@
+// What happens to a score before the softmax: y = value(s, at) with s = scale * q k, and its derivative dy/ds. Plain
+// scalar code: kernels apply it to whole rows and the compiler makes vectors of it. The functions here are written so
+// that it can (no branches, no library calls); use them in your own scores. To use your own, write in one of your files
+//     FLEX_INSTANTIATE_SCORE(MyScore)          (flex/cpu/instantiate.h; docs and an example: flex/user_score_test.cc)
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+
+namespace flex {
+
+// Where a score stands: batch, query head, query, key (numbered through context and block).
+struct Place {
+  std::int32_t b = 0, h = 0, q = 0, k = 0;
+};
+
+template <class S>
+concept Score = requires(const S& score, float s, const Place& at) {
+  { score.value(s, at) } -> std::same_as<float>;
+  { score.derivative(s, at) } -> std::same_as<float>;
+};
+
+// exp(x), relative error below 3e-7; 0 below -87, 3e38 above 88.7.
+inline float exp(float x) {
+  const float clamped = x < -87.0f ? -87.0f : x > 88.7f ? 88.7f : x;
+  const float n = (clamped * 1.44269504f + 12582912.0f) - 12582912.0f;  // the nearest integer
+  const float f = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * f + 1.3981999507e-3f;
+  p = p * f + 8.3334519073e-3f;
+  p = p * f + 4.1665795894e-2f;
+  p = p * f + 1.6666665459e-1f;
+  p = p * f + 5.0000001201e-1f;
+  p = p * f * f + f + 1.0f;
+  const float half = std::bit_cast<float>((static_cast<std::int32_t>(n) - 1 + 127) << 23);  // 2^n may be too large
+  const float y = p * half * 2.0f;
+  return x < -87.0f ? 0.0f : y;
+}
+
+// tanh(x), relative error below 3e-7.
+inline float tanh(float x) {
+  const float z = x * x, size = x < 0 ? -x : x;
+  float p = -5.70498872745e-3f;
+  p = p * z + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  const float near = p * z * x + x;
+  const float bounded = size > 10.0f ? 10.0f : size;
+  const float far = 1.0f - 2.0f / (exp(2.0f * bounded) + 1.0f);
+  return size < 0.625f ? near : x < 0 ? -far : far;
+}
+
+struct Identity {
+  float value(float s, const Place&) const { return s; }
+  float derivative(float, const Place&) const { return 1.0f; }
+};
+
+// cap * tanh(s / cap), as Gemma caps its logits.
+struct SoftCap {
+  float cap = 50.0f;
+  float value(float s, const Place&) const { return cap * tanh(s / cap); }
+  float derivative(float s, const Place&) const {
+    const float t = tanh(s / cap);
+    return 1.0f - t * t;
+  }
+};
+
+// s + slopes[h] * (k - (q + offset)); slopes [Hq] stay the caller's.
+struct Alibi {
+  const float* slopes = nullptr;
+  std::int32_t offset = 0;
+  float value(float s, const Place& at) const {
+    return s + slopes[at.h] * static_cast<float>(at.k - (at.q + offset));
+  }
+  float derivative(float, const Place&) const { return 1.0f; }
+};
+
+// s + bias[h, q, k] with any strides (0: the same for all); the bias stays the caller's and gets no gradient.
+struct AdditiveBias {
+  const float* bias = nullptr;
+  std::int64_t head_stride = 0, query_stride = 0, key_stride = 0;
+  float value(float s, const Place& at) const {
+    return s + bias[at.h * head_stride + at.q * query_stride + at.k * key_stride];
+  }
+  float derivative(float, const Place&) const { return 1.0f; }
+};
+
+}  // namespace flex
