@@ -1,5 +1,5 @@
-// Every instruction set, type, mask, score and odd shape against the oracle in double: the error is at most twice that of
-// the naive computation in the same type.
+// Every instruction set, type, mask, score and odd shape against the oracle in double: the error is at most twice that
+// of the naive computation in the same type.
 #include "flex/attention.h"
 
 #include <gtest/gtest.h>
@@ -86,17 +86,18 @@ struct Case {
     for (Tensor<T>* tensor : all()) tensor->view.data = tensor->memory.data();
     std::mt19937_64 random(seed);
     std::normal_distribution<float> normal;
-    reference = {.batch = s.batch,
-                 .heads = s.heads,
-                 .kv_heads = s.kv_heads,
-                 .queries = s.queries,
-                 .keys = s.context + s.block,
-                 .dim = s.dim,
-                 .scale = static_cast<double>(static_cast<float>(scale)),
-                 .q = {},
-                 .k = std::vector<double>(static_cast<std::size_t>(s.batch * s.kv_heads * (s.context + s.block) * s.dim)),
-                 .v = {},
-                 .d_o = {}};
+    reference = {
+        .batch = s.batch,
+        .heads = s.heads,
+        .kv_heads = s.kv_heads,
+        .queries = s.queries,
+        .keys = s.context + s.block,
+        .dim = s.dim,
+        .scale = static_cast<double>(static_cast<float>(scale)),
+        .q = {},
+        .k = std::vector<double>(static_cast<std::size_t>(s.batch * s.kv_heads * (s.context + s.block) * s.dim)),
+        .v = {},
+        .d_o = {}};
     reference.v = reference.k;
     const auto fill = [&](Tensor<T>& tensor, float size, const auto& keep) {
       tensor.for_each([&](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t d, T& x) {
@@ -192,13 +193,12 @@ template <class T, Mask M, class S>
 void expect_near_oracle(const Shape& shape, const M& mask, const ScorePair<S>& score, Layout layout, Isa isa,
                         std::int64_t mask_batches = 1, std::int64_t mask_heads = 1) {
   Case<T> c(shape, layout, 17);
-  const BlockMask blocks =
-      BlockMask::build(mask, {.num_batches = mask_batches,
-                              .num_heads = mask_heads,
-                              .num_queries = shape.queries,
-                              .num_keys = shape.context + shape.block,
-                              .num_context = shape.context,
-                              .tile_rows = tile_rows_for(shape.heads / shape.kv_heads)});
+  const BlockMask blocks = BlockMask::build(mask, {.num_batches = mask_batches,
+                                                   .num_heads = mask_heads,
+                                                   .num_queries = shape.queries,
+                                                   .num_keys = shape.context + shape.block,
+                                                   .num_context = shape.context,
+                                                   .tile_rows = tile_rows_for(shape.heads / shape.kv_heads)});
   Serial serial;
   c.run(blocks, score.score, isa, serial);
   const ReferenceResult ours = c.result();
@@ -207,16 +207,17 @@ void expect_near_oracle(const Shape& shape, const M& mask, const ScorePair<S>& s
   const auto value = [&](float s, const Place& at) { return score.score.value(s, at); };
   const auto slope = [&](float s, const Place& at) { return score.score.derivative(s, at); };
   constexpr bool kBf16 = std::is_same_v<T, BFloat16>;
-  const ReferenceResult naive = reference<float>(c.reference, mask, value, slope,
-                                                 [](float x) { return kBf16 ? round_to_bf16(x) : x; });
-  // Besides, one rounding of the largest entry, or of the largest term (where terms cancel): a naive error may be 0 by luck.
+  const ReferenceResult naive =
+      reference<float>(c.reference, mask, value, slope, [](float x) { return kBf16 ? round_to_bf16(x) : x; });
+  // Besides, one rounding of the largest entry, or of the largest term (where terms cancel): a naive error may be 0 by
+  // luck.
   const auto check = [&](const char* name, const std::vector<double>& x, const std::vector<double>& exact,
                          const std::vector<double>& other, double term) {
     const double unit = std::max(largest(exact), term) * (kBf16 ? 0x1p-8 : 0x1p-23);
     EXPECT_LE(distance(x, exact), 2 * distance(other, exact) + unit) << name << ", " << name_of(isa);
   };
-  const double ds = c.scale * largest(c.reference.d_o) * largest(c.reference.v) *
-                    std::sqrt(static_cast<double>(shape.dim));
+  const double ds =
+      c.scale * largest(c.reference.d_o) * largest(c.reference.v) * std::sqrt(static_cast<double>(shape.dim));
   check("o", ours.o, truth.o, naive.o, 0);
   check("lse", ours.lse, truth.lse, naive.lse, 0);
   check("dq", ours.dq, truth.dq, naive.dq, ds * largest(c.reference.k));
@@ -224,7 +225,8 @@ void expect_near_oracle(const Shape& shape, const M& mask, const ScorePair<S>& s
   check("dv", ours.dv, truth.dv, naive.dv, 0);
 }
 
-const ScorePair<Identity> kIdentity{{}, [](double s, const Place&) { return s; }, [](double, const Place&) { return 1.0; }};
+const ScorePair<Identity> kIdentity{
+    {}, [](double s, const Place&) { return s; }, [](double, const Place&) { return 1.0; }};
 
 std::vector<Isa> isas() {
   std::vector<Isa> out;
@@ -305,49 +307,107 @@ TEST(Attention, MasksOfBatchesAndHeads) {
   expect_near_oracle_everywhere({3, 4, 2, 33, 20, 33, 32}, by_batch, kIdentity, Layout::kDense, 3, 1);
 }
 
-TEST(Attention, Scores) {
-  const Shape shape{2, 6, 2, 35, 45, 35, 32};
-  const Causal mask{45};
-  const ScorePair<SoftCap> cap{SoftCap{2.5f},
-                               [](double s, const Place&) { return 2.5 * std::tanh(s / 2.5); },
-                               [](double s, const Place&) { return 1 - std::pow(std::tanh(s / 2.5), 2); }};
-  expect_near_oracle_everywhere(shape, mask, cap);
-  const float slopes[] = {0.5f, 0.25f, 0.125f, 0.0625f, 0.03f, 0.01f};
-  const ScorePair<Alibi> alibi{Alibi{slopes, 45},
-                               [&](double s, const Place& at) {
-                                 return s + static_cast<double>(slopes[at.h]) * (at.k - (at.q + 45));
-                               },
-                               [](double, const Place&) { return 1.0; }};
-  expect_near_oracle_everywhere(shape, mask, alibi);
-  std::vector<float> bias(static_cast<std::size_t>(6 * 35 * 80));
-  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = 0.01f * static_cast<float>(i * 7919 % 401) - 2.0f;
-  const ScorePair<AdditiveBias> additive{
-      AdditiveBias{bias.data(), 35 * 80, 80, 1},
-      [&](double s, const Place& at) {
-        return s + static_cast<double>(bias[static_cast<std::size_t>((at.h * 35 + at.q) * 80 + at.k)]);
-      },
-      [](double, const Place&) { return 1.0; }};
-  expect_near_oracle_everywhere(shape, mask, additive);
+// Scores with their twins in double; at most kMaxHeads heads, kMaxQueries queries and kMaxScoreKeys keys.
+constexpr std::int64_t kMaxHeads = 16, kMaxQueries = 160, kMaxScoreKeys = 400;
+
+const ScorePair<SoftCap> kSoftCap{SoftCap{2.5f}, [](double s, const Place&) { return 2.5 * std::tanh(s / 2.5); },
+                                  [](double s, const Place&) { return 1 - std::pow(std::tanh(s / 2.5), 2); }};
+
+ScorePair<Alibi> alibi() {
+  static const std::vector<float> slopes = [] {
+    std::vector<float> out;
+    for (std::int64_t h = 0; h < kMaxHeads; ++h) out.push_back(0.02f / static_cast<float>(1 + h));
+    return out;
+  }();
+  return {Alibi{slopes.data(), 45},
+          [](double s, const Place& at) {
+            return s + static_cast<double>(slopes[static_cast<std::size_t>(at.h)]) * (at.k - (at.q + 45));
+          },
+          [](double, const Place&) { return 1.0; }};
 }
 
-TEST(Attention, RandomMasks) {
+ScorePair<AdditiveBias> additive_bias() {
+  static const std::vector<float> bias = [] {
+    std::vector<float> out(static_cast<std::size_t>(kMaxHeads * kMaxQueries * kMaxScoreKeys));
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = 0.01f * static_cast<float>(i * 7919 % 401) - 2.0f;
+    return out;
+  }();
+  const auto at_place = [](const Place& at) {
+    return bias[static_cast<std::size_t>((at.h * kMaxQueries + at.q) * kMaxScoreKeys + at.k)];
+  };
+  return {AdditiveBias{bias.data(), kMaxQueries * kMaxScoreKeys, kMaxScoreKeys, 1},
+          [=](double s, const Place& at) { return s + static_cast<double>(at_place(at)); },
+          [](double, const Place&) { return 1.0; }};
+}
+
+template <Mask M>
+void expect_near_oracle_with_score(std::uint64_t which, const Shape& shape, const M& mask, Layout layout) {
+  switch (which % 4) {
+    case 0:
+      return expect_near_oracle_everywhere(shape, mask, kIdentity, layout);
+    case 1:
+      return expect_near_oracle_everywhere(shape, mask, kSoftCap, layout);
+    case 2:
+      return expect_near_oracle_everywhere(shape, mask, alibi(), layout);
+    default:
+      return expect_near_oracle_everywhere(shape, mask, additive_bias(), layout);
+  }
+}
+
+TEST(Attention, Scores) {
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(shape.dim);
+    const std::int64_t offset = shape.context + shape.block - shape.queries;
+    for (std::uint64_t which = 1; which < 4; ++which)
+      expect_near_oracle_with_score(which, shape, SlidingWindow{40, offset}, Layout::kDense);
+  }
+}
+
+// Random shapes, layouts, scores and masks: bits of any density, documents in any order, DFlash blocks, ranges.
+TEST(Attention, RandomProblems) {
   std::mt19937_64 random(5);
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(round);
     const auto pick = [&](std::int64_t low, std::int64_t high) {
       return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
     };
     const std::int64_t kv_heads = pick(1, 3), group = pick(1, 5);
-    const Shape shape{pick(1, 2), kv_heads * group, kv_heads, pick(1, 90), pick(0, 150), pick(0, 90), pick(16, 90)};
-    if (shape.context + shape.block == 0) continue;
-    std::vector<char> bits(static_cast<std::size_t>(shape.queries * (shape.context + shape.block)));
-    const std::uint64_t density = random() % 100;
-    for (char& bit : bits) bit = random() % 100 < density ? 1 : 0;
+    Shape shape{pick(1, 2), kv_heads * group, kv_heads, pick(1, 90), pick(0, 150), pick(0, 90), pick(16, 90)};
+    if (shape.context + shape.block == 0) shape.block = 1;
+    const Layout layout = std::array{Layout::kDense, Layout::kHeadsInside, Layout::kWideRows}[random() % 3];
+    const std::uint64_t which = random();
     const std::int64_t keys = shape.context + shape.block;
-    const auto mask = [&](std::int64_t, std::int64_t, std::int64_t q, std::int64_t k) {
-      return bits[static_cast<std::size_t>(q * keys + k)] != 0;
-    };
-    SCOPED_TRACE(round);
-    expect_near_oracle_everywhere(shape, mask, kIdentity);
+    if (round % 3 == 0) {
+      std::vector<char> bits(static_cast<std::size_t>(shape.queries * keys));
+      const std::uint64_t density = random() % 101;
+      for (char& bit : bits) bit = random() % 100 < density ? 1 : 0;
+      const auto mask = [&](std::int64_t, std::int64_t, std::int64_t q, std::int64_t k) {
+        return bits[static_cast<std::size_t>(q * keys + k)] != 0;
+      };
+      expect_near_oracle_with_score(which, shape, mask, layout);
+    } else if (round % 3 == 1) {
+      std::vector<std::int32_t> q(static_cast<std::size_t>(shape.queries)), k(static_cast<std::size_t>(keys));
+      for (auto* ids : {&q, &k}) {
+        for (std::int32_t& id : *ids) id = static_cast<std::int32_t>(pick(-1, 3));
+        if (random() % 2 == 0) std::sort(ids->begin(), ids->end());
+      }
+      expect_near_oracle_with_score(which, shape, any_of(SameDocument(q, k), Prefix{pick(0, 20)}), layout);
+    } else {
+      const std::int64_t size = pick(1, 17), blocks = pick(1, 8);
+      std::vector<std::int64_t> anchors, begins;
+      for (std::int64_t i = 0; i < blocks; ++i) {
+        anchors.push_back(pick(0, shape.context));
+        begins.push_back(pick(0, anchors.back()));
+      }
+      shape.queries = shape.block = size * blocks;
+      const DFlashBlocks mask{anchors,
+                              begins,
+                              shape.context,
+                              size,
+                              random() % 2 == 0 ? 0 : pick(1, 60),
+                              random() % 2 == 0 ? DFlashBlocks::InBlock::kBothWays : DFlashBlocks::InBlock::kCausal};
+      expect_near_oracle_with_score(which, shape, mask, layout);
+    }
   }
 }
 
@@ -357,8 +417,8 @@ TEST(Attention, ThreadsDoNotChangeABit) {
   for (std::size_t i = 0; i < anchors.size(); ++i) anchors[i] = 5 + 12 * static_cast<std::int64_t>(i);
   const Shape shape{1, 4, 1, 640, 500, 640, 64};
   const DFlashBlocks mask{anchors, begins, 500, 16};
-  const BlockMask blocks = BlockMask::build(
-      mask, {.num_queries = 640, .num_keys = 1140, .num_context = 500, .tile_rows = tile_rows_for(4)});
+  const BlockMask blocks =
+      BlockMask::build(mask, {.num_queries = 640, .num_keys = 1140, .num_context = 500, .tile_rows = tile_rows_for(4)});
   const auto results = [&]<class T>(T) {
     std::vector<ReferenceResult> out;
     for (const int threads : {1, 2, 3, 7}) {

@@ -89,8 +89,8 @@ void expect_equals_with_and_without_cover(const M& mask, const BlockMaskShape& s
   expect_equals_predicate(WithoutCover<M>{mask}, shape);
 }
 
-const BlockMaskShape kShapes[] = {{1, 1, 50, 70, 0, 16}, {1, 1, 100, 230, 130, 32}, {1, 1, 1, 1, 1, 64},
-                                  {1, 1, 129, 300, 300, 64}};
+const BlockMaskShape kShapes[] = {
+    {1, 1, 50, 70, 0, 16}, {1, 1, 100, 230, 130, 32}, {1, 1, 1, 1, 1, 64}, {1, 1, 129, 300, 300, 64}};
 
 TEST(BlockMask, EqualsItsPredicate) {
   for (const BlockMaskShape& shape : kShapes) {
@@ -146,7 +146,8 @@ TEST(BlockMask, PlanesOfBatchesAndHeads) {
 TEST(BlockMask, RandomBits) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 40; ++round) {
-    const auto queries = static_cast<std::int64_t>(random() % 100 + 1), keys = static_cast<std::int64_t>(random() % 200 + 1);
+    const auto queries = static_cast<std::int64_t>(random() % 100 + 1),
+               keys = static_cast<std::int64_t>(random() % 200 + 1);
     const auto context = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(keys + 1));
     const std::uint64_t density = random() % 101;
     std::vector<char> bits(static_cast<std::size_t>(queries * keys));

@@ -56,7 +56,8 @@ Isa default_isa() {
       const std::optional<Isa> isa = isa_from_name(name);
       if (!isa)
         throw Error(std::string("[flex.isa] FLEX_ISA is ") + name + "; it is scalar, avx2, avx512 or avx512_bf16");
-      if (!is_supported(*isa)) throw Error(std::string("[flex.isa] FLEX_ISA is ") + name + ", which this machine lacks");
+      if (!is_supported(*isa))
+        throw Error(std::string("[flex.isa] FLEX_ISA is ") + name + ", which this machine lacks");
       return *isa;
     }
     Isa best = Isa::kScalar;

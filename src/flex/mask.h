@@ -1,7 +1,7 @@
 // Which keys a query sees. A mask is any callable `bool (b, h, q, k)`; it may also have a member
 //     Cover cover(b, h, Box) const
-// that answers for a rectangle of queries and keys at once; without it every element is asked. Keys are numbered through:
-// first the context's, then the block's (view.h, attention.h). Masks combine with all_of, any_of and negation.
+// that answers for a rectangle of queries and keys at once; without it every element is asked. Keys are numbered
+// through: first the context's, then the block's (view.h, attention.h). Masks combine with all_of, any_of and negation.
 #pragma once
 
 #include <algorithm>
@@ -125,10 +125,10 @@ struct TwoRanges {
   }
 };
 
-// DFlash: queries are blocks of `block_size` slots, block b with its anchor at context position anchors[b] in a document
-// that begins at document_begins[b]. Slot j sees the context t with document_begin <= t < anchor (with a window W: also
-// t >= anchor + j - (W - 1)) and slots of its own block: all, or the j' <= j where the layer is causal. The keys are
-// num_context context positions, then the slots. The arrays stay the caller's.
+// DFlash: queries are blocks of `block_size` slots, block b with its anchor at context position anchors[b] in a
+// document that begins at document_begins[b]. Slot j sees the context t with document_begin <= t < anchor (with a
+// window W: also t >= anchor + j - (W - 1)) and slots of its own block: all, or the j' <= j where the layer is causal.
+// The keys are num_context context positions, then the slots. The arrays stay the caller's.
 struct DFlashBlocks {
   std::span<const std::int64_t> anchors, document_begins;
   std::int64_t num_context = 0, block_size = 1;

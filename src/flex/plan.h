@@ -1,8 +1,8 @@
 // How backward is cut into units that may run side by side. Keys that tiles of queries share tie these tiles together:
 // tiles in different components touch different keys, so a component adds to its keys' gradients alone and in order.
 // A component with too large a share of the work is cut into chunks of tiles; each chunk but the first adds to sums of
-// its own, which are then added in the order of the chunks. The cuts follow from the mask and the heads alone, never from
-// the threads: so do the bits of the result.
+// its own, which are then added in the order of the chunks. The cuts follow from the mask and the heads alone, never
+// from the threads: so do the bits of the result.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct KeySpan {
   std::int64_t size() const { return end > begin ? end - begin : 0; }
 };
 
-// Tiles of one chunk, in order: `head` counts from the first query head of the key/value head (0 when all heads share the
-// mask: each tile then stands for all of them).
+// Tiles of one chunk, in order: `head` counts from the first query head of the key/value head (0 when all heads share
+// the mask: each tile then stands for all of them).
 struct PlanTile {
   std::int32_t tile = 0, head = 0;
 };
@@ -27,8 +27,8 @@ struct PlanTile {
 struct Chunk {
   std::int64_t b = 0, kv_head = 0;
   std::vector<PlanTile> tiles;
-  KeySpan keys[2];                  // that its tiles see: context, block
-  std::int64_t work = 0;            // pairs
+  KeySpan keys[2];        // that its tiles see: context, block
+  std::int64_t work = 0;  // pairs
   std::int64_t component = 0;
   std::int64_t num_keys() const { return keys[0].size() + keys[1].size(); }
 };

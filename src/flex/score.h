@@ -71,9 +71,7 @@ struct SoftCap {
 struct Alibi {
   const float* slopes = nullptr;
   std::int32_t offset = 0;
-  float value(float s, const Place& at) const {
-    return s + slopes[at.h] * static_cast<float>(at.k - (at.q + offset));
-  }
+  float value(float s, const Place& at) const { return s + slopes[at.h] * static_cast<float>(at.k - (at.q + offset)); }
   float derivative(float, const Place&) const { return 1.0f; }
 };
 

@@ -25,8 +25,8 @@ namespace {
 
 TEST(UserScore, RunsOnEveryInstructionSet) {
   const std::int64_t heads = 2, rows = 40, dim = 32;
-  ReferenceProblem truth{.batch = 1, .heads = heads, .kv_heads = heads, .queries = rows, .keys = rows, .dim = dim,
-                         .scale = 0.25};
+  ReferenceProblem truth{
+      .batch = 1, .heads = heads, .kv_heads = heads, .queries = rows, .keys = rows, .dim = dim, .scale = 0.25};
   const auto count = static_cast<std::size_t>(heads * rows * dim);
   std::vector<float> q(count), k(count), v(count), d_o(count), o(count), dq(count), dk(count), dv(count),
       lse(static_cast<std::size_t>(heads * rows));
@@ -47,13 +47,14 @@ TEST(UserScore, RunsOnEveryInstructionSet) {
   const BlockMask mask = BlockMask::build(Causal{}, {.num_queries = rows, .num_keys = rows, .tile_rows = 64});
   const View<float> lse_view = dense_view(lse.data(), {1, heads, rows, 1});
   Serial serial;
-  std::vector<std::byte> workspace(static_cast<std::size_t>(
-      std::max(forward_workspace(in, mask, 1), backward_workspace(in, mask, 1))));
+  std::vector<std::byte> workspace(
+      static_cast<std::size_t>(std::max(forward_workspace(in, mask, 1), backward_workspace(in, mask, 1))));
   for (const Isa isa : kAllIsas) {
     if (!is_supported(isa)) continue;
     const flex::Run run{serial, workspace, isa};
     forward(in, {dense_view(o.data(), size), lse_view}, mask, run, fading);
-    backward(in, Saved<float>{dense_view<const float>(o.data(), size), dense_view<const float>(d_o.data(), size), lse_view},
+    backward(in,
+             Saved<float>{dense_view<const float>(o.data(), size), dense_view<const float>(d_o.data(), size), lse_view},
              Gradients<float>{dense_view(dq.data(), size),
                               {dense_view<float>(nullptr, none), dense_view<float>(nullptr, none)},
                               {dense_view(dk.data(), size), dense_view(dv.data(), size)}},

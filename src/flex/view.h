@@ -32,11 +32,7 @@ struct View {
   T* row(std::int64_t b, std::int64_t h, std::int64_t n) const {
     return data + b * stride[0] + h * stride[1] + n * stride[2];
   }
-  operator View<const T>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, size, stride};
-  }
+  operator View<const T>() const requires(!std::is_const_v<T>) { return {data, size, stride}; }
 };
 
 // A tensor without gaps.

@@ -28,8 +28,8 @@ struct BlockInputs {
 };
 
 // The one place of the drafter's mask; with tiles for the fused kernels where the path is theirs (without a path given:
-// where the width of the heads allows it). Block b has its anchor at row position anchors[b], in a document that begins at
-// document_begins[b]; num_context keys in all.
+// where the width of the heads allows it). Block b has its anchor at row position anchors[b], in a document that begins
+// at document_begins[b]; num_context keys in all.
 std::shared_ptr<const KeyRanges> make_key_ranges(const DrafterConfig& config, LayerKind kind,
                                                  std::span<const std::int64_t> anchors,
                                                  std::span<const std::int64_t> document_begins,

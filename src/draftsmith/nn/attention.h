@@ -37,7 +37,8 @@ constexpr AttentionPath attention_path_for(std::int64_t head_dim) {
   return head_dim >= 16 && head_dim <= 256 ? AttentionPath::kFused : AttentionPath::kPlain;
 }
 
-// Lets attention over these ranges run on the fused kernels; `group` = query heads of a key/value head. Once for all layers.
+// Lets attention over these ranges run on the fused kernels; `group` = query heads of a key/value head. Once for all
+// layers.
 void make_tiles(KeyRanges& ranges, std::int64_t group);
 
 // "fused kernels (avx512_bf16)" or "plain tensor operations".

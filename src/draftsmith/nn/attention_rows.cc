@@ -88,7 +88,8 @@ DRAFTSMITH_CLONES void forward_row(const AttentionRows& rows, const Row& row, co
   const std::int64_t num_seen = row.end - row.begin,
                      num_block = std::max<std::int64_t>(0, row.block_end - row.block_begin);
   for (std::int64_t j = 0; j < num_block; ++j) block_scores[j] = dot(q, k_block + (row.block_begin + j) * dim, dim);
-  const float top = std::max(largest_of(scores + row.begin, num_seen), largest_of(block_scores, num_block)) * rows.scale;
+  const float top =
+      std::max(largest_of(scores + row.begin, num_seen), largest_of(block_scores, num_block)) * rows.scale;
   std::fill(scores, scores + row.begin, 0.0f);
   std::fill(scores + row.end, scores + rows.num_keys, 0.0f);
   std::fill(o, o + dim, 0.0f);

@@ -1,13 +1,11 @@
-// The fallback: exact key ranges on plain matrix products. Consecutive blocks whose context ranges nearly agree form a chunk: one
-// dense product of the chunk's queries with the union of their ranges, then a softmax that reads only each row's own
-// range and its block, then one dense product with the values. The query heads of one key/value head are stacked, so
-// keys are never expanded. Nothing but the result and the row's log-sum-exp is kept for backward, which computes the
-// scores again.
+// The fallback: exact key ranges on plain matrix products. Consecutive blocks whose context ranges nearly agree form a
+// chunk: one dense product of the chunk's queries with the union of their ranges, then a softmax that reads only each
+// row's own range and its block, then one dense product with the values. The query heads of one key/value head are
+// stacked, so keys are never expanded. Nothing but the result and the row's log-sum-exp is kept for backward, which
+// computes the scores again.
 //
 // Shapes: Hq query heads, Hkv key/value heads, G = Hq / Hkv, Q rows, S context keys, D width; in a chunk R rows, C
 // keys. Inside, everything is fp32: products of this size cost little and scores keep their digits under bf16 inputs.
-#include "draftsmith/nn/attention_paths.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
@@ -21,6 +19,7 @@
 #include <limits>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/nn/attention_paths.h"
 #include "draftsmith/nn/attention_rows.h"
 
 namespace draftsmith {

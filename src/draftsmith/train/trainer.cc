@@ -50,8 +50,8 @@ AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& dr
   std::string text = text_of("attention: ", text_of_path(path));
   if (path == AttentionPath::kPlain) {
     if (!plain) text += text_of(" (heads are ", drafter.head_dim, " wide; fused kernels take 16 to 256)");
-    const std::int64_t bytes = plain_score_bytes(
-        drafter.num_heads, config.train.anchors_per_pack * drafter.block_size, config.train.row_length);
+    const std::int64_t bytes = plain_score_bytes(drafter.num_heads, config.train.anchors_per_pack * drafter.block_size,
+                                                 config.train.row_length);
     text += text_of(", ", bytes, " bytes of scores a layer");
     require(bytes <= hooks.most_plain_score_bytes, text, ", more than ", hooks.most_plain_score_bytes,
             "; set train.attention to fused, or allow it with --allow-unfused");

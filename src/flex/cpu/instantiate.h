@@ -1,6 +1,6 @@
-// FLEX_INSTANTIATE_SCORE(S) compiles the kernels for a score (flex/score.h) once for every instruction set. Write it once
-// in a program, at global scope, in a file that includes this header. kernels.inc is read again for each set, in its own
-// namespace and under its own target, all of it without outside linkage.
+// FLEX_INSTANTIATE_SCORE(S) compiles the kernels for a score (flex/score.h) once for every instruction set. Write it
+// once in a program, at global scope, in a file that includes this header. kernels.inc is read again for each set, in
+// its own namespace and under its own target, all of it without outside linkage.
 #pragma once
 
 #include <cmath>
@@ -13,6 +13,7 @@
 // g++ 12 takes the undefined operands inside this header for uses of uninitialised variables.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 #endif
@@ -22,16 +23,16 @@
 #include "flex/isa.h"
 #include "flex/score.h"
 
-#define FLEX_USING                 \
-  using detail::Problem;           \
+#define FLEX_USING       \
+  using detail::Problem; \
   using detail::Tile;
 
 namespace flex::scalar {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
-#include "flex/cpu/simd_scalar.inc"
 #include "flex/cpu/kernels.inc"
+#include "flex/cpu/simd_scalar.inc"
 }  // namespace
 }  // namespace flex::scalar
 
@@ -42,8 +43,8 @@ namespace flex::avx2 {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
-#include "flex/cpu/simd_avx2.inc"
 #include "flex/cpu/kernels.inc"
+#include "flex/cpu/simd_avx2.inc"
 }  // namespace
 }  // namespace flex::avx2
 #pragma GCC pop_options
@@ -54,8 +55,8 @@ namespace flex::avx512 {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
-#include "flex/cpu/simd_avx512.inc"
 #include "flex/cpu/kernels.inc"
+#include "flex/cpu/simd_avx512.inc"
 }  // namespace
 }  // namespace flex::avx512
 #pragma GCC pop_options
@@ -66,9 +67,9 @@ namespace flex::avx512_bf16 {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
-#include "flex/cpu/simd_avx512.inc"
 #include "flex/cpu/kernels.inc"
 #include "flex/cpu/kernels_bf16.inc"
+#include "flex/cpu/simd_avx512.inc"
 }  // namespace
 }  // namespace flex::avx512_bf16
 #pragma GCC pop_options
@@ -77,29 +78,31 @@ FLEX_USING
 #undef FLEX_USING
 
 // One set's four kernels.
-#define FLEX_DETAIL_KERNELS(set, S)                                                     \
-  {                                                                                     \
-    ::flex::set::forward_tile<float, S>, ::flex::set::backward_tile<float, S>,          \
-        ::flex::set::forward_tile<::flex::BFloat16, S>,                                 \
-        ::flex::set::backward_tile<::flex::BFloat16, S>, ::flex::set::narrow_row        \
+#define FLEX_DETAIL_KERNELS(set, S)                                                                      \
+  {                                                                                                      \
+    ::flex::set::forward_tile<float, S>, ::flex::set::backward_tile<float, S>,                           \
+        ::flex::set::forward_tile<::flex::BFloat16, S>, ::flex::set::backward_tile<::flex::BFloat16, S>, \
+        ::flex::set::narrow_row                                                                          \
   }
 
 #if defined(__x86_64__)
-#define FLEX_INSTANTIATE_SCORE(S)                                                                            \
-  template <>                                                                                                \
-  const ::flex::detail::KernelTable& ::flex::detail::kernels_for<S>() {                                      \
-    static constexpr ::flex::detail::KernelTable table = {                                                   \
-        {FLEX_DETAIL_KERNELS(scalar, S), FLEX_DETAIL_KERNELS(avx2, S), FLEX_DETAIL_KERNELS(avx512, S),       \
-         {::flex::avx512::forward_tile<float, S>, ::flex::avx512::backward_tile<float, S>,                   \
-          ::flex::avx512_bf16::forward_tile_pairs<S>, ::flex::avx512_bf16::backward_tile_pairs<S>,           \
-          ::flex::avx512::narrow_row, ::flex::avx512_bf16::pack_pairs}}};                                    \
-    return table;                                                                                            \
+#define FLEX_INSTANTIATE_SCORE(S)                                                                  \
+  template <>                                                                                      \
+  const ::flex::detail::KernelTable& ::flex::detail::kernels_for<S>() {                            \
+    static constexpr ::flex::detail::KernelTable table = {                                         \
+        {FLEX_DETAIL_KERNELS(scalar, S),                                                           \
+         FLEX_DETAIL_KERNELS(avx2, S),                                                             \
+         FLEX_DETAIL_KERNELS(avx512, S),                                                           \
+         {::flex::avx512::forward_tile<float, S>, ::flex::avx512::backward_tile<float, S>,         \
+          ::flex::avx512_bf16::forward_tile_pairs<S>, ::flex::avx512_bf16::backward_tile_pairs<S>, \
+          ::flex::avx512::narrow_row, ::flex::avx512_bf16::pack_pairs}}};                          \
+    return table;                                                                                  \
   }
 #else
-#define FLEX_INSTANTIATE_SCORE(S)                                                                            \
-  template <>                                                                                                \
-  const ::flex::detail::KernelTable& ::flex::detail::kernels_for<S>() {                                      \
-    static constexpr ::flex::detail::KernelTable table = {{FLEX_DETAIL_KERNELS(scalar, S), {}, {}, {}}};     \
-    return table;                                                                                            \
+#define FLEX_INSTANTIATE_SCORE(S)                                                                        \
+  template <>                                                                                            \
+  const ::flex::detail::KernelTable& ::flex::detail::kernels_for<S>() {                                  \
+    static constexpr ::flex::detail::KernelTable table = {{FLEX_DETAIL_KERNELS(scalar, S), {}, {}, {}}}; \
+    return table;                                                                                        \
   }
 #endif

@@ -22,9 +22,9 @@ struct Problem {
   std::int64_t num_queries = 0, dim = 0, num_context = 0;
   float scale = 1;
   View<const T> q, k[2], v[2];
-  View<T> o;                  // forward
-  View<float> lse;            // forward writes, backward reads
-  View<const T> o_in, d_o;    // backward
+  View<T> o;                // forward
+  View<float> lse;          // forward writes, backward reads
+  View<const T> o_in, d_o;  // backward
   View<T> dq;
   // bf16 with pair products: V (forward) or K (backward) with two keys' values side by side, [B, Hkv, pairs, dim].
   const std::uint32_t* pairs[2] = {nullptr, nullptr};
@@ -32,8 +32,8 @@ struct Problem {
   std::int64_t kv_heads = 1;
 };
 
-// One tile: `num_heads` query heads from `head` on, which share a key/value head, times the rows of a query tile. Row r of
-// the tile is head r / tile_rows, query first_query + r % tile_rows.
+// One tile: `num_heads` query heads from `head` on, which share a key/value head, times the rows of a query tile. Row r
+// of the tile is head r / tile_rows, query first_query + r % tile_rows.
 struct Tile {
   std::int64_t b = 0, kv_head = 0, head = 0, num_heads = 1;
   std::int64_t first_query = 0, num_queries = 0, tile_rows = 16;
