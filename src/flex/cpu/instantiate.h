@@ -23,6 +23,8 @@
 #include "flex/isa.h"
 #include "flex/score.h"
 
+// The order of these files is their meaning.
+// clang-format off
 #define FLEX_USING       \
   using detail::Problem; \
   using detail::Tile;
@@ -31,8 +33,8 @@ namespace flex::scalar {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
-#include "flex/cpu/kernels.inc"
 #include "flex/cpu/simd_scalar.inc"
+#include "flex/cpu/kernels.inc"
 }  // namespace
 }  // namespace flex::scalar
 
@@ -43,8 +45,8 @@ namespace flex::avx2 {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
-#include "flex/cpu/kernels.inc"
 #include "flex/cpu/simd_avx2.inc"
+#include "flex/cpu/kernels.inc"
 }  // namespace
 }  // namespace flex::avx2
 #pragma GCC pop_options
@@ -55,8 +57,8 @@ namespace flex::avx512 {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
-#include "flex/cpu/kernels.inc"
 #include "flex/cpu/simd_avx512.inc"
+#include "flex/cpu/kernels.inc"
 }  // namespace
 }  // namespace flex::avx512
 #pragma GCC pop_options
@@ -67,15 +69,16 @@ namespace flex::avx512_bf16 {
 namespace {
 FLEX_USING
 #include "flex/cpu/convert.inc"
+#include "flex/cpu/simd_avx512.inc"
 #include "flex/cpu/kernels.inc"
 #include "flex/cpu/kernels_bf16.inc"
-#include "flex/cpu/simd_avx512.inc"
 }  // namespace
 }  // namespace flex::avx512_bf16
 #pragma GCC pop_options
 #endif
 
 #undef FLEX_USING
+// clang-format on
 
 // One set's four kernels.
 #define FLEX_DETAIL_KERNELS(set, S)                                                                      \
