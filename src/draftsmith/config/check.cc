@@ -109,6 +109,8 @@ void check_train(const TrainConfig& train) {
   not_negative("train.gamma", train.gamma);
   if (!(train.dpace_alpha >= 0 && train.dpace_alpha <= 1))
     refuse("train.dpace_alpha", train.dpace_alpha, "between 0 and 1");
+  if (!(train.soft_labels >= 0 && train.soft_labels <= 1))
+    refuse("train.soft_labels", train.soft_labels, "between 0 and 1");
   one_of("train.compute", train.compute, {"bf16", "fp32"});
   one_of("train.attention", train.attention, {"fused", "plain"});
   within("train.feature_cache_mb", train.feature_cache_mb, 0, kMost);

@@ -14,59 +14,61 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  std::string path;                 // folder that `draftsmith prepare` wrote
-  std::int64_t max_length = 1024;   // tokens of a document; longer ones are cut at the end, never given an invented end token
+  std::string path;  // folder that `draftsmith prepare` wrote
+  std::int64_t max_length =
+      1024;  // tokens of a document; longer ones are cut at the end, never given an invented end token
 };
 
 struct DraftConfig {
   std::int64_t layers = 3;
   std::int64_t block_size = 8;
-  std::int64_t hidden_size = 0;          // must be the target's; 0 = take it
-  std::int64_t intermediate_size = 0;    // 0 = the target's
-  std::int64_t heads = 0;                // query heads; 0 = the target's
-  std::int64_t kv_heads = 0;             // 0 = the target's
-  std::int64_t head_dim = 0;             // 0 = the target's
-  std::vector<std::int64_t> taps;        // target layers (0-based outputs); empty = the default spread for num_taps
-  std::int64_t num_taps = 0;             // used when taps is empty; 0 = as many as layers
-  std::int64_t mask_token_id = -1;       // -1 = choose an unused id and print it
-  double rope_theta = 0;                 // 0 = the target's
-  double norm_eps = 0;                   // 0 = the target's
-  std::int64_t sliding_window = 0;       // 0 = no sliding layer
+  std::int64_t hidden_size = 0;              // must be the target's; 0 = take it
+  std::int64_t intermediate_size = 0;        // 0 = the target's
+  std::int64_t heads = 0;                    // query heads; 0 = the target's
+  std::int64_t kv_heads = 0;                 // 0 = the target's
+  std::int64_t head_dim = 0;                 // 0 = the target's
+  std::vector<std::int64_t> taps;            // target layers (0-based outputs); empty = the default spread for num_taps
+  std::int64_t num_taps = 0;                 // used when taps is empty; 0 = as many as layers
+  std::int64_t mask_token_id = -1;           // -1 = choose an unused id and print it
+  double rope_theta = 0;                     // 0 = the target's
+  double norm_eps = 0;                       // 0 = the target's
+  std::int64_t sliding_window = 0;           // 0 = no sliding layer
   std::vector<std::int64_t> sliding_layers;  // which layers slide (0-based)
-  std::string init = "random";           // random | target | path of a drafter folder
+  std::string init = "random";               // random | target | path of a drafter folder
 };
 
 struct TrainConfig {
-  std::int64_t row_length = 512;            // tokens of a pack
+  std::int64_t row_length = 512;  // tokens of a pack
   std::int64_t anchors_per_document = 512;
-  std::int64_t anchors_per_pack = 512;      // budget of a pack, shared out over its documents
-  std::int64_t accumulation = 1;            // packs in one optimizer step
+  std::int64_t anchors_per_pack = 512;  // budget of a pack, shared out over its documents
+  std::int64_t accumulation = 1;        // packs in one optimizer step
   std::int64_t epochs = 6;
-  std::int64_t max_steps = 0;               // 0 = no limit
-  double max_minutes = 0;                   // 0 = no limit; else fixes the number of steps from the first 20
+  std::int64_t max_steps = 0;  // 0 = no limit
+  double max_minutes = 0;      // 0 = no limit; else fixes the number of steps from the first 20
   double learning_rate = 6e-4;
   double min_learning_rate = 0;
-  double warmup = 0.04;                     // share of all steps (< 1) or a number of steps (>= 1)
+  double warmup = 0.04;  // share of all steps (< 1) or a number of steps (>= 1)
   double weight_decay = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double adam_eps = 1e-8;
-  double clip = 1.0;                        // global gradient norm; 0 = off
-  std::string loss = "decay";               // decay | dpace
-  double gamma = 0;                         // 0 = by block size: 7, 5, 4 for 16, 10, 8
+  double clip = 1.0;           // global gradient norm; 0 = off
+  std::string loss = "decay";  // decay | dpace
+  double gamma = 0;            // 0 = by block size: 7, 5, 4 for 16, 10, 8
   double dpace_alpha = 0.5;
-  std::string compute = "bf16";             // bf16 | fp32
-  std::string attention = "fused";          // fused | plain (tensor operations, to compare with)
-  std::int64_t feature_cache_mb = 4096;     // hidden states kept in memory for later epochs
-  std::int64_t feature_disk_mb = 16384;     // then on disk, in the run's folder
-  std::int64_t save_every = 200;            // steps; 0 = only at the end
+  double soft_labels = 0;                // share of KL(target || drafter) in the loss; 0 = the labels alone
+  std::string compute = "bf16";          // bf16 | fp32
+  std::string attention = "fused";       // fused | plain (tensor operations, to compare with)
+  std::int64_t feature_cache_mb = 4096;  // hidden states kept in memory for later epochs
+  std::int64_t feature_disk_mb = 16384;  // then on disk, in the run's folder
+  std::int64_t save_every = 200;         // steps; 0 = only at the end
   std::int64_t keep_checkpoints = 2;
   std::int64_t log_every = 10;
-  std::int64_t eval_every = 0;              // steps between evaluations of the held-out loss; 0 = only at the end
+  std::int64_t eval_every = 0;  // steps between evaluations of the held-out loss; 0 = only at the end
 };
 
 struct EvalConfig {
-  std::int64_t prompts = 40;         // held-out documents decoded
+  std::int64_t prompts = 40;  // held-out documents decoded
   std::int64_t max_new_tokens = 128;
 };
 
@@ -81,15 +83,17 @@ struct RunConfig {
   EvalConfig eval;
 };
 
-// Calls visit(section, key, field, help) for every field; `section` is "" for the top level. Works on const and non-const.
+// Calls visit(section, key, field, help) for every field; `section` is "" for the top level. Works on const and
+// non-const.
 template <class Config, class Visit>
 void visit_fields(Config& c, Visit visit) {
   visit("", "output", c.output, "folder of the run: checkpoints, metrics, the resolved configuration");
   visit("", "seed", c.seed, "everything random follows from it");
   visit("", "threads", c.threads, "CPU threads; 0 = all cores");
   visit("model", "path", c.model.path, "the target model, a GGUF file");
-  visit("model", "feature_weights", c.model.feature_weights,
-        "weights that give the hidden states: native, or bf16 (a copy in the run's folder, often several times faster)");
+  visit(
+      "model", "feature_weights", c.model.feature_weights,
+      "weights that give the hidden states: native, or bf16 (a copy in the run's folder, often several times faster)");
   visit("data", "path", c.data.path, "folder that `draftsmith prepare` wrote");
   visit("data", "max_length", c.data.max_length, "tokens of a document; longer ones are cut at the end");
   visit("draft", "layers", c.draft.layers, "layers of the drafter");
@@ -101,7 +105,8 @@ void visit_fields(Config& c, Visit visit) {
   visit("draft", "head_dim", c.draft.head_dim, "size of a head; 0 = the target's");
   visit("draft", "taps", c.draft.taps, "target layers whose outputs the drafter reads (0-based); [] = an even spread");
   visit("draft", "num_taps", c.draft.num_taps, "how many taps when `taps` is []; 0 = as many as layers");
-  visit("draft", "mask_token_id", c.draft.mask_token_id, "id of the mask token; -1 = choose an unused one and print it");
+  visit("draft", "mask_token_id", c.draft.mask_token_id,
+        "id of the mask token; -1 = choose an unused one and print it");
   visit("draft", "rope_theta", c.draft.rope_theta, "base of the rotary positions; 0 = the target's");
   visit("draft", "norm_eps", c.draft.norm_eps, "epsilon of the RMS norms; 0 = the target's");
   visit("draft", "sliding_window", c.draft.sliding_window, "window of the sliding layers; 0 = none");
@@ -125,6 +130,9 @@ void visit_fields(Config& c, Visit visit) {
   visit("train", "loss", c.train.loss, "weights of the slots: decay or dpace");
   visit("train", "gamma", c.train.gamma, "decay of the slot weights; 0 = by block size");
   visit("train", "dpace_alpha", c.train.dpace_alpha, "alpha of D-PACE");
+  visit(
+      "train", "soft_labels", c.train.soft_labels,
+      "share of the divergence from the target's own distribution in the loss; the rest is the labels' cross-entropy");
   visit("train", "compute", c.train.compute, "type of the matrix products: bf16 or fp32");
   visit("train", "attention", c.train.attention, "fused kernels, or plain tensor operations to compare with");
   visit("train", "feature_cache_mb", c.train.feature_cache_mb, "hidden states kept in memory");
@@ -132,7 +140,8 @@ void visit_fields(Config& c, Visit visit) {
   visit("train", "save_every", c.train.save_every, "steps between checkpoints; 0 = only at the end");
   visit("train", "keep_checkpoints", c.train.keep_checkpoints, "how many of the newest checkpoints stay");
   visit("train", "log_every", c.train.log_every, "steps between lines of metrics");
-  visit("train", "eval_every", c.train.eval_every, "steps between measurements of the held-out loss; 0 = only at the end");
+  visit("train", "eval_every", c.train.eval_every,
+        "steps between measurements of the held-out loss; 0 = only at the end");
   visit("eval", "prompts", c.eval.prompts, "held-out prompts to decode");
   visit("eval", "max_new_tokens", c.eval.max_new_tokens, "most tokens decoded for a prompt");
 }

@@ -148,6 +148,8 @@ TEST(ConfigYaml, PrintedTextReadsBackTheSame) {
   config.train.min_learning_rate = config.train.learning_rate / 3;
   config.train.loss = "dpace";
   config.train.compute = "fp32";
+  config.train.attention = "plain";
+  config.train.soft_labels = 0.25;
   config.model.feature_weights = "bf16";
   for (const std::string path : {"a", "a: b", "", " x ", "#", "null", "~", "-", "'\"\\", "\ttab\nline", "[1]", "true",
                                  "\xc3\xa9", "1e5", "/a/b.c", "*x", "&y"}) {
@@ -219,6 +221,7 @@ TEST(CheckRunConfig, ImpossibleValuesAreRefusedByKey) {
                                  "train.loss=none",
                                  "train.gamma=-1",
                                  "train.dpace_alpha=2",
+                                 "train.soft_labels=1.5",
                                  "train.compute=fp16",
                                  "train.feature_cache_mb=-1",
                                  "train.feature_disk_mb=-1",

@@ -23,6 +23,7 @@ struct LossRow {
   std::int64_t index = 0;  // block * B + slot
   std::int64_t label = 0;
   RowFigures figures;
+  float target_log_sum = 0, divergence = 0;  // with soft labels
 };
 
 // Weights w of one block's slots. D-PACE: q_j = (1 - alpha) p_j + alpha (1 where m = 0), C_j = prod_{i<=j} q_i,
@@ -59,11 +60,13 @@ void with_rows(const at::Tensor& logits, const F& f) {
 
 class Pass {
  public:
-  Pass(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks, const LossOptions& options)
+  Pass(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks, const LossOptions& options,
+       const at::Tensor& target_states)
       : hidden_(hidden),
         head_(head),
         blocks_(blocks),
         options_(options),
+        target_states_(target_states),
         decay_(decay_weights(blocks.block_size, options.gamma)) {
     const std::int64_t a = blocks.num_blocks, b = blocks.block_size;
     result_.slot_mask.assign(static_cast<std::size_t>(b), 0.0);
@@ -73,12 +76,14 @@ class Pass {
     result_.weights = at::zeros({a, b}, at::TensorOptions(at::kFloat));
     if (c10::GradMode::is_enabled()) result_.grad_hidden = at::zeros_like(hidden);
     correct_.assign(static_cast<std::size_t>(a * b), 0);
+    divergence_.assign(static_cast<std::size_t>(a * b), 0.0f);
   }
 
   LossResult run() {
     const std::int64_t size = blocks_.block_size;
     const std::int64_t row_bytes = head_.size(0) * static_cast<std::int64_t>(head_.element_size());
-    const std::int64_t max_rows = std::max<std::int64_t>(1, options_.logits_bytes / row_bytes);
+    const std::int64_t tiles = soft() ? 2 : 1;
+    const std::int64_t max_rows = std::max<std::int64_t>(1, options_.logits_bytes / (row_bytes * tiles));
     std::vector<LossRow> rows;
     std::int64_t first = 0;  // block
     for (std::int64_t block = 0; block < blocks_.num_blocks; ++block) {
@@ -100,7 +105,7 @@ class Pass {
   void add_rows(std::int64_t block, std::vector<LossRow>& rows) const {
     for (std::int64_t j = 0; j < blocks_.block_size; ++j) {
       const std::int64_t index = block * blocks_.block_size + j;
-      if (blocks_.mask[index] > 0) rows.push_back({.index = index, .label = blocks_.labels[index], .figures = {}});
+      if (blocks_.mask[index] > 0) rows.push_back({index, blocks_.labels[index], {}, 0, 0});
     }
   }
 
@@ -111,27 +116,55 @@ class Pass {
     const std::int64_t vocab = head_.size(0);
     const at::Tensor index = at::empty({count}, at::TensorOptions(at::kLong));
     for (std::int64_t i = 0; i < count; ++i) index.data_ptr<std::int64_t>()[i] = rows[i].index;
-    if (!logits_.defined() || logits_.size(0) < count) logits_ = at::empty({count, vocab}, head_.options());
-    at::Tensor logits = logits_.narrow(0, 0, count);
-    at::mm_out(logits, hidden_.index_select(0, index), head_.t());
+    const at::Tensor logits = product(logits_, hidden_, index),
+                     target = soft() ? product(target_logits_, target_states_, index) : logits;
     with_rows(logits, [&](auto* data) {
-      at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t stop) {
-        for (std::int64_t i = begin; i < stop; ++i)
-          rows[i].figures = row_figures(data + i * vocab, vocab, rows[i].label);
-      });
+      const auto* soft_data = static_cast<decltype(data)>(target.data_ptr());
+      for_rows(count, [&](std::int64_t i) { measure(rows[i], data + i * vocab, soft_data + i * vocab, vocab); });
     });
     keep_figures(rows);
     weigh_blocks(first, end);
     if (!result_.grad_hidden.defined()) return;
     const float* weights = result_.weights.const_data_ptr<float>();
+    const auto share = static_cast<float>(options_.soft_share);
     with_rows(logits, [&](auto* data) {
-      at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t stop) {
-        for (std::int64_t i = begin; i < stop; ++i) {
-          row_gradient(data + i * vocab, vocab, rows[i].label, rows[i].figures.log_sum, weights[rows[i].index]);
-        }
+      const auto* soft_data = static_cast<decltype(data)>(target.data_ptr());
+      for_rows(count, [&](std::int64_t i) {
+        const LossRow& row = rows[i];
+        const float weight = weights[row.index];
+        row_gradient(data + i * vocab, vocab, row.label, row.figures.log_sum,
+                     {.all = weight, .label = weight * (1 - share)});
+        if (soft())
+          row_subtract_softmax(data + i * vocab, soft_data + i * vocab, row.target_log_sum, weight * share, vocab);
       });
     });
     result_.grad_hidden.index_copy_(0, index, at::mm(logits, head_));
+  }
+
+  bool soft() const { return options_.soft_share > 0; }
+
+  // Rows of `states` times the head, in memory that the next piece uses again.
+  at::Tensor product(at::Tensor& kept, const at::Tensor& states, const at::Tensor& index) const {
+    const std::int64_t count = index.size(0);
+    if (!kept.defined() || kept.size(0) < count) kept = at::empty({count, head_.size(0)}, head_.options());
+    at::Tensor logits = kept.narrow(0, 0, count);
+    at::mm_out(logits, states.index_select(0, index), head_.t());
+    return logits;
+  }
+
+  template <class Body>
+  static void for_rows(std::int64_t count, const Body& body) {
+    at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) body(i);
+    });
+  }
+
+  template <class T>
+  void measure(LossRow& row, const T* logits, const T* target, std::int64_t vocab) const {
+    row.figures = row_figures(logits, vocab, row.label);
+    if (!soft()) return;
+    row.target_log_sum = row_log_sum(target, vocab);
+    row.divergence = row_divergence(target, row.target_log_sum, logits, row.figures.log_sum, vocab);
   }
 
   void keep_figures(const std::vector<LossRow>& rows) {
@@ -139,6 +172,7 @@ class Pass {
     for (const LossRow& row : rows) {
       nll[row.index] = row.figures.nll;
       correct_[row.index] = row.figures.best == row.label;
+      divergence_[row.index] = row.divergence;
     }
   }
 
@@ -163,7 +197,9 @@ class Pass {
       const bool correct = correct_[index] != 0;
       any = true;
       open = open && correct;
-      result_.loss_sum += weight * static_cast<double>(result_.nll.const_data_ptr<float>()[index]);
+      const double nll = static_cast<double>(result_.nll.const_data_ptr<float>()[index]);
+      const double divergence = static_cast<double>(divergence_[index]);
+      result_.loss_sum += weight * ((1 - options_.soft_share) * nll + options_.soft_share * divergence);
       result_.weight_sum += weight;
       result_.mask_sum += 1;
       result_.slot_mask[j] += 1;
@@ -177,9 +213,11 @@ class Pass {
   const at::Tensor hidden_, head_;
   const BlockInputs& blocks_;
   const LossOptions& options_;
+  const at::Tensor target_states_;
   const std::vector<float> decay_;
   std::vector<std::uint8_t> correct_;
-  at::Tensor logits_;  // of one piece, used again by the next
+  std::vector<float> divergence_;
+  at::Tensor logits_, target_logits_;  // of one piece, used again by the next
   LossResult result_;
 };
 
@@ -201,12 +239,14 @@ void LossResult::add(const LossResult& other) {
 }
 
 LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks,
-                     const LossOptions& options) {
+                     const LossOptions& options, const at::Tensor& target_states) {
   require(options.kind == "decay" || options.kind == "dpace", "loss '", options.kind,
           "' is not known; use decay or dpace");
   DRAFTSMITH_ASSERT(hidden.scalar_type() == head.scalar_type() && hidden.size(1) == head.size(1));
   DRAFTSMITH_ASSERT(hidden.size(0) == blocks.num_blocks * blocks.block_size);
-  return Pass(hidden.detach(), head.detach(), blocks, options).run();
+  DRAFTSMITH_ASSERT(options.soft_share == 0 ||
+                    (target_states.sizes() == hidden.sizes() && target_states.scalar_type() == head.scalar_type()));
+  return Pass(hidden.detach(), head.detach(), blocks, options, target_states).run();
 }
 
 }  // namespace draftsmith

@@ -16,28 +16,32 @@ struct LossOptions {
   std::string kind = "decay";  // decay | dpace
   double gamma = 0;
   double dpace_alpha = 0.5;
+  double soft_share = 0;  // of KL(target || drafter) in a row's loss; the rest is the label's cross-entropy
   std::int64_t logits_bytes = std::int64_t{64} << 20;  // largest piece of fp32 logits held at once
 };
 
 // Sums over the blocks of one pass; the loss of an optimizer step is loss_sum / weight_sum over all its passes, so the
 // gradients of a step are divided by the step's weight_sum at its end.
 struct LossResult {
-  double loss_sum = 0;    // sum of m w CE
-  double weight_sum = 0;  // sum of m w
-  double mask_sum = 0;    // sum of m
-  double correct_sum = 0;                 // sum of m [argmax = label]
-  std::vector<double> slot_mask;          // [B]
-  std::vector<double> slot_correct;       // [B]
-  double accepted_sum = 0;   // sum over blocks with any m of A, the drafts accepted (no bonus); unsupervised slots pass
-  double num_blocks = 0;     // blocks with any m
-  at::Tensor nll;            // fp32 [A, B], 0 where m = 0
-  at::Tensor weights;        // fp32 [A, B], m w
+  double loss_sum = 0;               // sum of m w ((1 - soft_share) CE + soft_share KL)
+  double weight_sum = 0;             // sum of m w
+  double mask_sum = 0;               // sum of m
+  double correct_sum = 0;            // sum of m [argmax = label]
+  std::vector<double> slot_mask;     // [B]
+  std::vector<double> slot_correct;  // [B]
+  double accepted_sum = 0;  // sum over blocks with any m of A, the drafts accepted (no bonus); unsupervised slots pass
+  double num_blocks = 0;    // blocks with any m
+  at::Tensor nll;           // fp32 [A, B], 0 where m = 0
+  at::Tensor weights;       // fp32 [A, B], m w
   std::vector<std::int64_t> accepted;  // [A]
-  at::Tensor grad_hidden;    // d loss_sum / d hidden [A*B, H], hidden's type; undefined under NoGradGuard
+  at::Tensor grad_hidden;              // d loss_sum / d hidden [A*B, H], hidden's type; undefined under NoGradGuard
 
   void add(const LossResult& other);  // sums only
 };
-// hidden [A*B, H], head [V, H] (fp32 or bf16, the same type).
-LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks, const LossOptions& options);
+// hidden [A*B, H], head [V, H] (fp32 or bf16, the same type). With soft_share > 0 also `target_states` [A*B, H] of that
+// type: the target's state after its final norm at the position before each slot's label, whose product with the head
+// is the target's own distribution of that label.
+LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks,
+                     const LossOptions& options, const at::Tensor& target_states = {});
 
 }  // namespace draftsmith

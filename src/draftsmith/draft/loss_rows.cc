@@ -85,17 +85,63 @@ RowFigures figures(const T* logits, std::int64_t size, std::int64_t label) {
   RowFigures row;
   const float top = largest(logits, size);
   row.best = find(logits, size, top) % size;
-  row.log_sum = top + static_cast<float>(std::log(sum_exp(logits, size, top)));
+  row.log_sum = top + static_cast<float>(std::log(sum_exp(logits, size, top)));  // as log_sum_of, with the top known
   row.nll = row.log_sum - value_at(logits, label);
   return row;
 }
 
 template <class T>
-void gradient(T* logits, std::int64_t size, std::int64_t label, float log_sum, float factor) {
-  const float at_label = (std::exp(value_at(logits, label) - log_sum) - 1.0f) * factor;
-  softmax_times(logits, size, log_sum, factor);
+void gradient(T* logits, std::int64_t size, std::int64_t label, float log_sum, const RowFactors& factors) {
+  const float at_label = std::exp(value_at(logits, label) - log_sum) * factors.all - factors.label;
+  softmax_times(logits, size, log_sum, factors.all);
   Vec v = Vec{} + at_label;
   store(logits + label, v, 1);
+}
+
+template <class T>
+float log_sum_of(const T* logits, std::int64_t size) {
+  const float top = largest(logits, size);
+  return top + static_cast<float>(std::log(sum_exp(logits, size, top)));
+}
+
+// sum p (t - s), p = exp(t - target_log_sum).
+template <class T>
+DRAFTSMITH_CLONES double mean_difference(const T* target, float target_log_sum, const T* logits, std::int64_t n) {
+  double total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kPiece) {
+    const std::int64_t end = begin + kPiece < n ? begin + kPiece : n;
+    Vec sum = {};
+    for (std::int64_t i = begin; i < end; i += kLanes) {
+      Vec t, s;
+      load(t, target + i, end - i);
+      load(s, logits + i, end - i);
+      const Vec difference = t - s;  // 0 beyond the end
+      t -= target_log_sum;
+      exp_in_place(t);
+      sum += t * difference;
+    }
+    total += static_cast<double>(sum_of(sum));
+  }
+  return total;
+}
+
+template <class T>
+DRAFTSMITH_CLONES void subtract_softmax(T* logits, const T* target, float target_log_sum, float factor,
+                                        std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    Vec t, g;
+    load(t, target + i, n - i);
+    load(g, logits + i, n - i);
+    t -= target_log_sum;
+    exp_in_place(t);
+    g -= t * factor;
+    store(logits + i, g, n - i);
+  }
+}
+
+template <class T>
+float divergence(const T* target, float target_log_sum, const T* logits, float log_sum, std::int64_t size) {
+  return static_cast<float>(mean_difference(target, target_log_sum, logits, size)) - (target_log_sum - log_sum);
 }
 
 }  // namespace
@@ -112,11 +158,28 @@ RowFigures row_figures(const float* logits, std::int64_t size, std::int64_t labe
 RowFigures row_figures(const std::uint16_t* logits, std::int64_t size, std::int64_t label) {
   return figures(logits, size, label);
 }
-void row_gradient(float* logits, std::int64_t size, std::int64_t label, float log_sum, float factor) {
-  gradient(logits, size, label, log_sum, factor);
+void row_gradient(float* logits, std::int64_t size, std::int64_t label, float log_sum, const RowFactors& factors) {
+  gradient(logits, size, label, log_sum, factors);
 }
-void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, float log_sum, float factor) {
-  gradient(logits, size, label, log_sum, factor);
+void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, float log_sum,
+                  const RowFactors& factors) {
+  gradient(logits, size, label, log_sum, factors);
+}
+float row_log_sum(const float* logits, std::int64_t size) { return log_sum_of(logits, size); }
+float row_log_sum(const std::uint16_t* logits, std::int64_t size) { return log_sum_of(logits, size); }
+float row_divergence(const float* target, float target_log_sum, const float* logits, float log_sum, std::int64_t size) {
+  return divergence(target, target_log_sum, logits, log_sum, size);
+}
+float row_divergence(const std::uint16_t* target, float target_log_sum, const std::uint16_t* logits, float log_sum,
+                     std::int64_t size) {
+  return divergence(target, target_log_sum, logits, log_sum, size);
+}
+void row_subtract_softmax(float* logits, const float* target, float target_log_sum, float factor, std::int64_t size) {
+  subtract_softmax(logits, target, target_log_sum, factor, size);
+}
+void row_subtract_softmax(std::uint16_t* logits, const std::uint16_t* target, float target_log_sum, float factor,
+                          std::int64_t size) {
+  subtract_softmax(logits, target, target_log_sum, factor, size);
 }
 
 }  // namespace draftsmith

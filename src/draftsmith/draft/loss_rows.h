@@ -19,8 +19,26 @@ RowFigures row_figures(const std::uint16_t* logits, std::int64_t size, std::int6
 std::int64_t row_best(const float* logits, std::int64_t size);
 std::int64_t row_best(const std::uint16_t* logits, std::int64_t size);
 
-// logits = (softmax(logits) - [label]) * factor
-void row_gradient(float* logits, std::int64_t size, std::int64_t label, float log_sum, float factor);
-void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, float log_sum, float factor);
+// logits = softmax(logits) * factor - [label] * label_factor; all of the label's when no soft labels take their share.
+struct RowFactors {
+  float all = 0, label = 0;
+};
+void row_gradient(float* logits, std::int64_t size, std::int64_t label, float log_sum, const RowFactors& factors);
+void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, float log_sum,
+                  const RowFactors& factors);
+
+// log sum exp(logit).
+float row_log_sum(const float* logits, std::int64_t size);
+float row_log_sum(const std::uint16_t* logits, std::int64_t size);
+
+// KL(target || drafter) of two rows of logits whose log sums are known.
+float row_divergence(const float* target, float target_log_sum, const float* logits, float log_sum, std::int64_t size);
+float row_divergence(const std::uint16_t* target, float target_log_sum, const std::uint16_t* logits, float log_sum,
+                     std::int64_t size);
+
+// logits -= softmax(target) * factor: what soft labels take from a gradient that holds softmax(logits) * factor.
+void row_subtract_softmax(float* logits, const float* target, float target_log_sum, float factor, std::int64_t size);
+void row_subtract_softmax(std::uint16_t* logits, const std::uint16_t* target, float target_log_sum, float factor,
+                          std::int64_t size);
 
 }  // namespace draftsmith

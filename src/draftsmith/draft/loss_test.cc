@@ -1,5 +1,6 @@
 #include "draftsmith/draft/loss.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/matmul.h>
@@ -83,6 +84,40 @@ TEST(HeadLoss, EqualsItsFormulaInPiecesOfAnySize) {
     for (const std::int64_t bytes : {1, 301 * 4 * 7, 1 << 26}) {
       expect_reference(p, {.kind = kind, .gamma = 3, .logits_bytes = bytes}, at::kFloat, 3e-6);
       expect_reference(p, {.kind = kind, .gamma = 3, .logits_bytes = bytes}, at::kBFloat16, 0.03);
+    }
+  }
+}
+
+// (1 - share) CE + share KL(target || drafter), through autograd in double.
+TEST(HeadLoss, SoftLabelsAreTheDivergenceFromTheTargetsOwnDistribution) {
+  const Problem p = make_problem(9, 6, 301);
+  Rng rng(12, RngPurpose::kTest);
+  const at::Tensor states = random_tensor(rng, p.hidden.sizes().vec());
+  for (const double share : {0.3, 1.0}) {
+    for (const std::int64_t bytes : {1, 301 * 4 * 14, 1 << 26}) {
+      for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+        const at::Tensor hidden = p.hidden.to(type).to(at::kDouble).requires_grad_(true);
+        const at::Tensor head = p.head.to(type).to(at::kDouble);
+        const at::Tensor drafter = at::matmul(hidden, head.t()).log_softmax(-1),
+                         target = at::matmul(states.to(type).to(at::kDouble), head.t()).log_softmax(-1);
+        const at::Tensor divergence = (target.exp() * (target - drafter)).sum(-1);
+        at::Tensor loss = at::zeros({}, at::TensorOptions(at::kDouble));
+        const std::vector<float> decay = decay_weights(6, 3);
+        for (std::int64_t i = 0; i < hidden.size(0); ++i) {
+          if (p.blocks.mask[i] == 0) continue;
+          const double weight = static_cast<double>(decay[i % 6]);
+          loss = loss +
+                 (divergence.select(0, i) * share - drafter.select(0, i).select(0, p.blocks.labels[i]) * (1 - share)) *
+                     weight;
+        }
+        loss.backward();
+        const LossResult got =
+            head_loss(p.hidden.to(type), p.head.to(type), p.blocks,
+                      {.kind = "decay", .gamma = 3, .soft_share = share, .logits_bytes = bytes}, states.to(type));
+        const double bound = type == at::kFloat ? 1e-5 : 0.03;
+        EXPECT_NEAR(got.loss_sum / loss.item<double>(), 1.0, bound);
+        EXPECT_LT(relative_error(got.grad_hidden, hidden.grad()), bound);
+      }
     }
   }
 }

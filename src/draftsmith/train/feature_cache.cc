@@ -1,5 +1,6 @@
 #include "draftsmith/train/feature_cache.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <fcntl.h>
@@ -31,7 +32,8 @@ int nameless_file(const std::filesystem::path& folder) {
 
 FeatureCache::FeatureCache(Target& target, const DataSet& data, FeatureCacheOptions options)
     : target_(target), data_(data), options_(std::move(options)), entries_(data.num_documents()) {
-  width_ = static_cast<std::int64_t>(options_.taps.size()) * target.info().hidden_size;
+  const auto states = static_cast<std::int64_t>(options_.taps.size()) + (options_.with_final_state ? 1 : 0);
+  width_ = states * target.info().hidden_size;
 }
 
 FeatureCache::~FeatureCache() {
@@ -68,12 +70,15 @@ at::Tensor FeatureCache::features_of(const DocumentSpan& document) {
 at::Tensor FeatureCache::compute(const DocumentSpan& document) {
   const auto start = std::chrono::steady_clock::now();
   const std::span<const std::int32_t> tokens = data_.tokens_of(document.document).first(document.length);
-  std::vector<DocumentFeatures> result = target_.features(std::span(&tokens, 1), options_.taps, false);
-  DRAFTSMITH_ASSERT(result.size() == 1 && result[0].taps.size(0) == document.length &&
-                    result[0].taps.size(1) == width_);
+  const std::vector<DocumentFeatures> result =
+      target_.features(std::span(&tokens, 1), options_.taps, options_.with_final_state);
+  DRAFTSMITH_ASSERT(result.size() == 1);
+  at::Tensor rows = result[0].taps.to(at::kBFloat16);
+  if (options_.with_final_state) rows = at::cat({rows, result[0].final_state.to(at::kBFloat16)}, 1);
+  DRAFTSMITH_ASSERT(rows.size(0) == document.length && rows.size(1) == width_);
   computed_tokens_ += document.length;
   computed_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result[0].taps.to(at::kBFloat16).contiguous();
+  return rows.contiguous();
 }
 
 void FeatureCache::keep(Entry& entry, const at::Tensor& features) {

@@ -19,6 +19,7 @@ namespace draftsmith {
 
 struct FeatureCacheOptions {
   std::vector<std::int64_t> taps;
+  bool with_final_state = false;  // behind the taps, H more columns: the state after the final norm
   std::int64_t memory_bytes = 0;
   std::int64_t disk_bytes = 0;
   std::filesystem::path folder;  // for the file; must exist when disk_bytes > 0
@@ -33,7 +34,7 @@ class FeatureCache {
   FeatureCache(const FeatureCache&) = delete;
   FeatureCache& operator=(const FeatureCache&) = delete;
 
-  // bf16 [length, K*H]: the features of the documents at their places, zeros elsewhere. A document keeps the same
+  // bf16 [length, K*H (+ H)]: the features of the documents at their places, zeros elsewhere. A document keeps the same
   // length in every row.
   at::Tensor row(std::span<const DocumentSpan> documents, std::int64_t length);
 
@@ -60,7 +61,7 @@ class FeatureCache {
   Target& target_;
   const DataSet& data_;
   FeatureCacheOptions options_;
-  std::int64_t width_ = 0;  // K*H
+  std::int64_t width_ = 0;  // K*H (+ H)
   std::vector<Entry> entries_;
   std::int64_t memory_used_ = 0, disk_used_ = 0, held_tokens_ = 0, computed_tokens_ = 0;
   double computed_seconds_ = 0;

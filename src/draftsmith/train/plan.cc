@@ -58,7 +58,7 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   const std::int64_t element = config.train.compute == "fp32" ? 4 : 2;
   plan.bytes_parameters = plan.parameters * 16;
   plan.bytes_target_tables = target.vocab_size * target.hidden_size * element;
-  plan.bytes_features = plan.tokens * d.num_taps() * d.hidden_size * 2;
+  plan.bytes_features = plan.tokens * (d.num_taps() + (config.train.soft_labels > 0 ? 1 : 0)) * d.hidden_size * 2;
   // What the backward pass needs of a layer: its inputs and norms, q k v and the attention's output, the MLP's three
   // products.
   const std::int64_t queries = config.train.anchors_per_pack * d.block_size;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <chrono>
@@ -32,6 +33,7 @@ DataSet spread(const DataSet& data, std::int64_t count) {
 
 FeatureCacheOptions cache_options(const TrainerParts& parts, std::int64_t memory_mb, std::int64_t disk_mb) {
   return {.taps = parts.drafter.target_layer_ids,
+          .with_final_state = parts.config.train.soft_labels > 0,
           .memory_bytes = memory_mb * kMegabyte,
           .disk_bytes = disk_mb * kMegabyte,
           .folder = parts.config.output,
@@ -68,7 +70,8 @@ Trainer::Trainer(TrainerParts parts)
       attention_path_(attention_path_of(parts.config, parts.drafter, parts.hooks)),
       loss_options_{.kind = parts.config.train.loss,
                     .gamma = parts.config.train.gamma,
-                    .dpace_alpha = parts.config.train.dpace_alpha},
+                    .dpace_alpha = parts.config.train.dpace_alpha,
+                    .soft_share = parts.config.train.soft_labels},
       held_out_(spread(parts.data.eval, parts.config.eval.prompts)),
       rows_(parts.data.train, parts.config),
       embedding_(parts.target.embedding().to(scalar_type_of(compute_))),
@@ -105,13 +108,29 @@ LossResult Trainer::add_row(const Pack& pack, std::uint64_t step, std::uint64_t 
   const at::Tensor features = features_.row(pack.documents, pack.length);
   const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_, attention_path_);
   const at::Tensor hidden = forward(blocks, features);
-  LossResult loss = head_loss(hidden.detach(), head_, blocks, loss_options_);
-  hidden.backward(loss.grad_hidden);  // d loss_sum: the optimizer divides by the step's weight sum
-  return loss;
+  LossResult result = loss(hidden.detach(), blocks, features);
+  hidden.backward(result.grad_hidden);  // d loss_sum: the optimizer divides by the step's weight sum
+  return result;
+}
+
+LossResult Trainer::loss(const at::Tensor& hidden, const BlockInputs& blocks, const at::Tensor& features) const {
+  if (loss_options_.soft_share == 0) return head_loss(hidden, head_, blocks, loss_options_);
+  // The target says what it expects at a position in its state one position before.
+  std::vector<std::int64_t> before;
+  const auto last = static_cast<std::int64_t>(blocks.context_position_ids.size()) - 1;
+  for (const std::int64_t anchor : blocks.anchors)
+    for (std::int64_t j = 0; j < blocks.block_size; ++j)
+      before.push_back(std::clamp<std::int64_t>(anchor + j - 1, 0, last));
+  const std::int64_t size = drafter_.hidden_size;
+  const at::Tensor states = features.narrow(1, features.size(1) - size, size)
+                                .index_select(0, at::tensor(before))
+                                .to(scalar_type_of(compute_));
+  return head_loss(hidden, head_, blocks, loss_options_, states);
 }
 
 at::Tensor Trainer::forward(const BlockInputs& blocks, const at::Tensor& features) const {
-  const ForwardInputs inputs{.features = features, .block_embeddings = embed(blocks), .blocks = &blocks};
+  const at::Tensor taps = features.narrow(1, 0, drafter_.num_taps() * drafter_.hidden_size);
+  const ForwardInputs inputs{.features = taps, .block_embeddings = embed(blocks), .blocks = &blocks};
   return drafter_forward(drafter_, params_, inputs, compute_);
 }
 
@@ -147,7 +166,7 @@ LossResult Trainer::evaluate() {
     const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
     const at::Tensor features = held_out_features_.row(pack.documents, pack.length);
     const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_, attention_path_);
-    sums.add(head_loss(forward(blocks, features), head_, blocks, loss_options_));
+    sums.add(loss(forward(blocks, features), blocks, features));
   }
   return sums;
 }

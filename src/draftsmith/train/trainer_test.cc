@@ -157,6 +157,18 @@ TEST(Train, DataSmallerThanOneStepStillChangesTheWeights) {
   }
 }
 
+// The target's own distribution as the only teacher: the labels are not looked at.
+TEST(Train, SoftLabelsAloneTeachTheChain) {
+  TinyRun run("soft");
+  run.config.train.soft_labels = 1;
+  run.config.train.epochs = 30;
+  run.config.train.max_steps = 250;
+  run.config.train.log_every = 25;
+  const TrainSummary summary = run_until(run, -1, false);
+  EXPECT_GT(summary.accuracy, 0.95);
+  EXPECT_GT(summary.eval_accuracy, 0.9);
+}
+
 // Two rows accumulated are one row of both: the step divides by the weights of all its rows, not row by row.
 TEST(Train, AStepHasOneDenominatorHoweverItsRowsAreSplit) {
   TinyRun together("together"), apart("apart");
