@@ -2,7 +2,7 @@
 # The whole way, for a real model on this machine's CPU: prepare data, train a drafter for SmolLM2-135M-Instruct, measure it,
 # export it, and have llama.cpp decode with it. Prints one table and the path of a plot. Sets up what is missing first.
 #
-#   ./demo.sh              about 25 minutes on two cores after set-up
+#   ./demo.sh              about 20 minutes on two cores after set-up
 #   ./demo.sh MINUTES      train for so many minutes instead of the recipe's
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
