@@ -88,7 +88,7 @@ void BlockMask::TileBuilder::partial(std::int64_t begin, std::span<const std::ui
   mask_.bits_.insert(mask_.bits_.end(), words.begin(), words.end());
 }
 
-// Keys that no row sees are left out at both ends; long full runs at the ends become full segments.
+// Keys that no row sees are left out at both ends; a long full run at the beginning becomes a full segment.
 void BlockMask::TileBuilder::words(std::int64_t begin, std::span<const std::uint64_t> words) {
   while (!words.empty() && words.front() == 0) words = words.subspan(1), ++begin;
   while (!words.empty() && words.back() == 0) words = words.first(words.size() - 1);

@@ -87,8 +87,7 @@ Problem<T> problem_of(const Inputs<T>& in) {
   return p;
 }
 
-// ---- pairs of keys for bf16
-// ------------------------------------------------------------------------------------------
+// ---- pairs of keys for bf16 ----
 
 template <class T>
 bool uses_pairs(const IsaKernels& kernels, std::int64_t dim) {

@@ -120,16 +120,8 @@ BackwardPlan plan_backward(const BlockMask& mask, std::int64_t num_batches, std:
                            std::int64_t group) {
   BackwardPlan plan;
   const bool own_masks = mask.shape().num_heads > 1;  // each query head has its own
-  std::int64_t all = 0;
-  for (std::int64_t b = 0; b < num_batches; ++b) {
-    if (!own_masks) {
-      for (std::int64_t tile = 0; tile < mask.num_tiles(); ++tile) all += mask.pairs_in(mask.plane(b, 0), tile);
-    } else {
-      for (std::int64_t h = 0; h < num_kv_heads * group; ++h)
-        for (std::int64_t tile = 0; tile < mask.num_tiles(); ++tile) all += mask.pairs_in(mask.plane(b, h), tile);
-    }
-  }
-  if (!own_masks) all *= num_kv_heads;
+  // The mask counts a plane once, however many batches and key/value heads share it.
+  const std::int64_t all = mask.num_pairs() * (num_batches / mask.shape().num_batches) * (own_masks ? 1 : num_kv_heads);
   const std::int64_t most_work = std::max<std::int64_t>(1, (all + kChunks - 1) / kChunks);
   for (std::int64_t b = 0; b < num_batches; ++b) {
     std::vector<std::vector<Item>> shared;  // components, where all heads have one mask

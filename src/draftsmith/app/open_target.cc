@@ -7,6 +7,7 @@
 #include "draftsmith/base/check.h"
 
 namespace draftsmith {
+
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
                                         const NoticeFn& notice) {
   auto tokenizer = Tokenizer::from_gguf(model);

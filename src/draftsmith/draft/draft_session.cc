@@ -47,8 +47,7 @@ DraftSession::DraftSession(const DrafterConfig& config, const DrafterParams& par
   s.capacity = capacity;
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const std::vector<std::int64_t> shape = {config.num_kv_heads, capacity, config.head_dim};
-    s.cache.push_back(
-        {at::empty(shape, at::TensorOptions(s.type)), at::empty(shape, at::TensorOptions(s.type))});
+    s.cache.push_back({at::empty(shape, at::TensorOptions(s.type)), at::empty(shape, at::TensorOptions(s.type))});
   }
 }
 
@@ -85,10 +84,13 @@ at::Tensor DraftSession::State::hidden_of_block(std::int32_t anchor_token) const
   const Rope rope = make_rope(positions(config.block_size), config.head_dim, config.rope_theta);
   const std::vector<std::int64_t> anchors = {length}, begins = {0};
   at::Tensor x = block_embeddings(anchor_token);
+  std::shared_ptr<const KeyRanges> full, sliding;  // once a block, for all layers of a kind
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const KeyValue context = {cache[i].k.narrow(1, 0, length), cache[i].v.narrow(1, 0, length)};
-    const auto ranges = make_key_ranges(config, config.layer_kinds[i], anchors, begins, length,
-                                        attention_path_for(config.head_dim));
+    const LayerKind kind = config.layer_kinds[i];
+    std::shared_ptr<const KeyRanges>& ranges = kind == LayerKind::kSliding ? sliding : full;
+    if (ranges == nullptr)
+      ranges = make_key_ranges(config, kind, anchors, begins, length, attention_path_for(config.head_dim));
     x = layer_forward(config, params.layers[i], x, context, rope, ranges, type);
   }
   return rms_norm(x, params.norm, config.rms_norm_eps, type);
