@@ -199,58 +199,105 @@ class TorchMasked {
   at::Tensor q_, k_, v_, d_o_, mask_;
 };
 
-// The best that torch can be composed to by hand: a loop over anchors with their exact ranges, the query heads of one
-// key/value head stacked as rows, gradients of keys and values added in place. Inside the loop stands torch's flash
-// operator, or plain products with the scores in memory.
+// The best that torch can be composed to by hand, as an autograd function would hold it: a loop over anchors with their
+// exact ranges, the query heads of one key/value head stacked as rows, forward; then the same loop backward over what
+// forward saved, gradients of keys and values added in place. Each loop gathers an anchor's keys and rows for itself:
+// kept for all anchors they would take as much memory as scores. Inside the loops stands torch's flash operator, or
+// plain products with the scores in memory, which backward computes again.
 class TorchLoop {
  public:
   enum class Way { kFlash, kProducts };
   template <class T>
   TorchLoop(const Layer& layer, const Ours<T>& ours, Way way) : layer_(layer), way_(way) {
-    q_ = ours.q, d_o_ = ours.d_o, dq_ = at::empty_like(q_);
+    q_ = ours.q, d_o_ = ours.d_o, dq_ = at::empty_like(q_), o_ = at::empty_like(q_);
     k_ = at::cat({ours.k[0], ours.k[1]}, 1), v_ = at::cat({ours.v[0], ours.v[1]}, 1);
     dk_ = at::zeros_like(k_, at::kFloat), dv_ = at::zeros_like(v_, at::kFloat);
+    lse_.resize(layer.anchors.size());
   }
   void run() {
-    const std::int64_t group = layer_.heads / layer_.kv_heads, dim = layer_.dim;
-    const double scale = 1 / std::sqrt(static_cast<double>(dim));
+    forward();
+    backward();
+  }
+
+ private:
+  // What one anchor sees and asks.
+  struct Piece {
+    std::int64_t begin, count, row;
+    at::Tensor k, v, q;
+  };
+
+  void forward() {
+    for (std::size_t a = 0; a < layer_.anchors.size(); ++a) {
+      const Piece piece = piece_of(a);
+      at::Tensor o;
+      if (way_ == Way::kFlash) {
+        std::tie(o, lse_[a]) = at::_scaled_dot_product_flash_attention_for_cpu(
+            piece.q.unsqueeze(0), piece.k.unsqueeze(0), piece.v.unsqueeze(0));
+      } else {
+        o = at::bmm(probabilities(piece), piece.v);
+      }
+      put(o_, piece, o);
+    }
+  }
+
+  void backward() {
     dk_.zero_(), dv_.zero_();
     for (std::size_t a = 0; a < layer_.anchors.size(); ++a) {
-      const std::int64_t begin = layer_.begins[a], count = layer_.anchors[a] - begin,
-                         row = static_cast<std::int64_t>(a) * kBlock;
-      const auto keys_of = [&](const at::Tensor& x) {
-        return at::cat({x.narrow(1, begin, count), x.narrow(1, layer_.context + row, kBlock)}, 1);
-      };
-      const auto rows_of = [&](const at::Tensor& x) {
-        return x.narrow(1, row, kBlock).reshape({layer_.kv_heads, group * kBlock, dim});
-      };
-      const at::Tensor k = keys_of(k_), v = keys_of(v_), q = rows_of(q_), d_o = rows_of(d_o_);
+      const Piece piece = piece_of(a);
+      const at::Tensor d_o = rows_of(d_o_, piece.row), o = rows_of(o_, piece.row);
       at::Tensor dq, dk, dv;
       if (way_ == Way::kFlash) {
-        const auto [o, lse] =
-            at::_scaled_dot_product_flash_attention_for_cpu(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0));
         std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-            d_o.unsqueeze(0), q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), o, lse, 0.0, false);
+            d_o.unsqueeze(0), piece.q.unsqueeze(0), piece.k.unsqueeze(0), piece.v.unsqueeze(0), o.unsqueeze(0), lse_[a],
+            0.0, false);
         dq = dq[0], dk = dk[0], dv = dv[0];
       } else {
-        const at::Tensor p = at::bmm(q, k.transpose(1, 2)).mul_(scale).softmax(-1);
-        const at::Tensor o = at::bmm(p, v), dp = at::bmm(d_o, v.transpose(1, 2));
+        const at::Tensor p = probabilities(piece), dp = at::bmm(d_o, piece.v.transpose(1, 2));
         const at::Tensor delta = (o * d_o).sum(-1, true);
-        const at::Tensor ds = (dp - delta).mul_(p).mul_(scale);
-        dq = at::bmm(ds, k), dk = at::bmm(ds.transpose(1, 2), q), dv = at::bmm(p.transpose(1, 2), d_o);
+        const at::Tensor ds = (dp - delta).mul_(p).mul_(scale());
+        dq = at::bmm(ds, piece.k), dk = at::bmm(ds.transpose(1, 2), piece.q), dv = at::bmm(p.transpose(1, 2), d_o);
       }
-      dq_.narrow(1, row, kBlock).copy_(dq.reshape({layer_.heads, kBlock, dim}));
+      put(dq_, piece, dq);
       for (const auto& [all, part] : {std::pair(dk_, dk), std::pair(dv_, dv)}) {
-        all.narrow(1, begin, count).add_(part.narrow(1, 0, count));
-        all.narrow(1, layer_.context + row, kBlock).add_(part.narrow(1, count, kBlock));
+        all.narrow(1, piece.begin, piece.count).add_(part.narrow(1, 0, piece.count));
+        all.narrow(1, layer_.context + piece.row, kBlock).add_(part.narrow(1, piece.count, kBlock));
       }
     }
   }
 
- private:
+  double scale() const { return 1 / std::sqrt(static_cast<double>(layer_.dim)); }
+
+  at::Tensor probabilities(const Piece& piece) const {
+    return at::bmm(piece.q, piece.k.transpose(1, 2)).mul_(scale()).softmax(-1);
+  }
+
+  Piece piece_of(std::size_t a) const {
+    Piece piece{.begin = layer_.begins[a],
+                .count = layer_.anchors[a] - layer_.begins[a],
+                .row = static_cast<std::int64_t>(a) * kBlock,
+                .k = {},
+                .v = {},
+                .q = {}};
+    const auto keys_of = [&](const at::Tensor& x) {
+      return at::cat({x.narrow(1, piece.begin, piece.count), x.narrow(1, layer_.context + piece.row, kBlock)}, 1);
+    };
+    piece.k = keys_of(k_), piece.v = keys_of(v_), piece.q = rows_of(q_, piece.row);
+    return piece;
+  }
+
+  at::Tensor rows_of(const at::Tensor& x, std::int64_t row) const {
+    const std::int64_t group = layer_.heads / layer_.kv_heads;
+    return x.narrow(1, row, kBlock).reshape({layer_.kv_heads, group * kBlock, layer_.dim});
+  }
+
+  void put(const at::Tensor& all, const Piece& piece, const at::Tensor& rows) const {
+    all.narrow(1, piece.row, kBlock).copy_(rows.reshape({layer_.heads, kBlock, layer_.dim}));
+  }
+
   const Layer& layer_;
   const Way way_;
-  at::Tensor q_, k_, v_, d_o_, dq_, dk_, dv_;
+  at::Tensor q_, k_, v_, o_, d_o_, dq_, dk_, dv_;
+  std::vector<at::Tensor> lse_;
 };
 
 // The best of three squares.
