@@ -13,6 +13,7 @@ function(room name)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
   file(GLOB benches CONFIGURE_DEPENDS ${folder}/*_bench.cc)
+  list(FILTER benches EXCLUDE REGEX "/cmd_bench.cc$")  # the command, no bench of the room
   list(REMOVE_ITEM sources ${tests} ${benches} ${folder}/main.cc)
   list(TRANSFORM ROOM_DEPS PREPEND draftsmith_)
   list(TRANSFORM ROOM_TEST_DEPS PREPEND draftsmith_)

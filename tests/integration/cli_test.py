@@ -1,10 +1,11 @@
 """The program's words: help, exit codes, sentences for what is wrong. No model is loaded for longer than a refusal takes."""
+import json
 import pathlib
 import unittest
 
 from common import MODEL, ROOT, run, scratch
 
-COMMANDS = ["prepare", "train", "eval", "generate", "export", "inspect", "verify", "env"]
+COMMANDS = ["prepare", "train", "eval", "generate", "export", "inspect", "verify", "smoke", "bench", "env"]
 
 
 class Words(unittest.TestCase):
@@ -41,6 +42,37 @@ class Words(unittest.TestCase):
         text, _ = run("env")
         for word in ("draftsmith", "libtorch", "llama.cpp", "processor", "memory", "cores"):
             self.assertIn(word, text)
+
+
+SMALL = ["draft.hidden_size=64", "draft.intermediate_size=96", "draft.heads=4", "draft.kv_heads=2", "draft.head_dim=32",
+         "draft.layers=2", "model.vocab_size=500"]
+
+
+class Smoke(unittest.TestCase):
+    def words(self, *assignments):
+        return [word for assignment in assignments for word in ("--set", assignment)]
+
+    def test_a_recipe_runs_on_random_numbers(self):
+        text, _ = run("smoke", *self.words(*SMALL))
+        self.assertIn("parameters", text)
+        self.assertIn("ok     no gradient crosses documents", text)
+        self.assertNotIn("FAILED", text)
+
+    def test_a_whole_row(self):
+        text, _ = run("smoke", "--rows", "300", "--anchors", "20", *self.words(*SMALL))
+        self.assertRegex(text, r"row of 300 +300 +20 ")
+
+    def test_a_size_that_is_missing_is_named(self):
+        _, error = run("smoke", *self.words(*SMALL, "draft.head_dim=0"), code=1)
+        self.assertIn("draft.head_dim", error)
+
+
+class Bench(unittest.TestCase):
+    def test_a_step_says_where_its_time_goes(self):
+        text, _ = run("bench", "step", "--row", "64", "--anchors", "8", "--repeats", "1", "--json")
+        figures = json.loads(text)
+        self.assertAlmostEqual(sum(figures["parts"].values()), figures["step_seconds"], places=6)
+        self.assertGreater(figures["parts"]["attention"], 0)
 
 
 class Recipes(unittest.TestCase):

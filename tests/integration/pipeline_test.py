@@ -75,6 +75,7 @@ class Pipeline(unittest.TestCase):
     def test_2_dry_run_trains_nothing(self):
         text, _ = self.train("--dry-run")
         self.assertIn("parameters", text)
+        self.assertRegex(text, r"in all +[0-9.]+ GB")
         self.assertFalse((self.run_folder / "checkpoints").exists())
 
     def test_3_training_stops_on_request_and_goes_on(self):
@@ -94,6 +95,7 @@ class Pipeline(unittest.TestCase):
         self.assertIn(str(self.run_folder), refused)
         text, _ = self.train("--resume", "--set", "train.log_every=10")
         self.assertIn(f"{STEPS} of {STEPS}", text)
+        self.assertRegex(text, r"peak memory +[0-9.]+ GB")
         lines = read_lines(metrics)
         steps = [line["step"] for line in lines if "loss" in line]
         self.assertEqual(steps, sorted(set(steps)))
@@ -133,7 +135,7 @@ class Pipeline(unittest.TestCase):
         self.assertEqual(config["architectures"], ["DFlashDraftModel"])
         self.assertEqual(config["block_size"], BLOCK)
         self.assertEqual(config["dflash_config"]["block_size"], BLOCK)
-        self.assertEqual(len(tensors_of(self.folder / "hf" / "model.safetensors")), 11 * 2 + 3)
+        self.assertEqual(len(tensors_of(self.folder / "hf" / "model.safetensors")), 11 * 2 + 3 + 2)  # the head's rows, d2t
         self.assertIn("DFlash drafter for llama.cpp", run("inspect", self.folder / "drafter.gguf")[0])
         self.assertIn("DFlash drafter", run("inspect", self.folder / "hf")[0])
         self.assertIn("checkpoint", run("inspect", self.run_folder)[0])

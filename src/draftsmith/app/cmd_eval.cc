@@ -2,6 +2,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,7 +27,7 @@ namespace {
 struct EvalArguments {
   std::string drafter, model, data, json, requests;
   std::string compute = "bf16";
-  std::int64_t prompts = 40, max_new_tokens = 128, threads = 0;
+  std::int64_t prompts = -1, max_new_tokens = -1, threads = 0;  // -1: as the run's recipe says
   bool quiet = false;
 };
 
@@ -76,9 +77,10 @@ void run(const EvalArguments& arguments) {
   const auto model = target_path(arguments.model, folder);
   const auto tokenizer = tokenizer_of(model, prompts, terminal.notices());
   const auto target = open_target({.model = model, .threads = arguments.threads, .compute = arguments.compute});
+  const EvalConfig defaults = find_run_config(arguments.drafter).value_or(RunConfig()).eval;
   EvalOptions options;
-  options.prompts = arguments.prompts;
-  options.max_new_tokens = arguments.max_new_tokens;
+  options.prompts = arguments.prompts >= 0 ? arguments.prompts : defaults.prompts;
+  options.max_new_tokens = arguments.max_new_tokens > 0 ? arguments.max_new_tokens : defaults.max_new_tokens;
   options.compute = compute_from_text(arguments.compute);
   const EvalReport report = evaluate(*target, drafter, prompts, options, terminal.progress("decoding"));
   terminal.finish();
@@ -98,8 +100,12 @@ void add_eval(CLI::App& app) {
   command->add_option("--drafter", arguments->drafter, "run folder, checkpoint or drafter folder")->required();
   command->add_option("--model", arguments->model, "target GGUF (default: the one the drafter was trained for)");
   command->add_option("--data", arguments->data, "prepared data; its eval.safetensors is used (default: the run's)");
-  command->add_option("--prompts", arguments->prompts, "how many held-out prompts; 0 = all")->capture_default_str();
-  command->add_option("--max-new-tokens", arguments->max_new_tokens, "most tokens per prompt")->capture_default_str();
+  command->add_option("--prompts", arguments->prompts,
+                      "how many held-out prompts; 0 = all (default: the run's eval.prompts, else 40)");
+  command
+      ->add_option("--max-new-tokens", arguments->max_new_tokens,
+                   "most tokens per prompt (default: the run's, else 128)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")
       ->capture_default_str();
   command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();

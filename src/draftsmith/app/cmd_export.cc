@@ -11,6 +11,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/export/gguf_file.h"
 #include "draftsmith/export/hf_folder.h"
+#include "draftsmith/target/weights.h"
 
 namespace draftsmith {
 namespace {
@@ -20,18 +21,37 @@ struct ExportArguments {
   std::string dtype = "bf16";
 };
 
+// The target's head where the drafter needs rows of its own; undefined otherwise.
+at::Tensor head_rows(const ExportArguments& arguments, const LoadedDrafter& drafter) {
+  if (drafter.vocab.whole()) return {};
+  const GgufWeights weights(target_path(arguments.model, find_drafter_folder(arguments.drafter)));
+  const std::string name = weights.head_name();
+  const at::Tensor head = weights.read(name, at::kFloat);
+  require(head.size(0) == drafter.config.vocab_size && head.size(1) == drafter.config.hidden_size,
+          weights.file().path.string(), ": tensor '", name, "' is ", head.size(0), " x ", head.size(1),
+          ", the drafter was trained for ", drafter.config.vocab_size, " x ", drafter.config.hidden_size,
+          "; give the target that it was trained for");
+  return draft_head(head, drafter.vocab);
+}
+
 void run(const ExportArguments& arguments) {
   const auto folder = find_drafter_folder(arguments.drafter);
   const StoredType type = stored_type_from_text(arguments.dtype);
   const LoadedDrafter drafter = read_drafter_folder(folder);
+  const at::Tensor head = head_rows(arguments, drafter);
   if (arguments.to == "hf") {
-    export_hf(drafter, arguments.output, type);
+    export_hf(drafter, arguments.output, type, head);
     std::printf("%s: drafter in z-lab's layout (%s)\n  z-lab, SGLang and vLLM load this folder\n",
                 arguments.output.c_str(), arguments.dtype.c_str());
+    if (!drafter.vocab.whole())
+      std::printf(
+          "  it drafts from %zu ids: vLLM reads that (d2t); z-lab's code and SGLang draft from all of them and accept "
+          "less,\n  train with draft.vocab_size: 0 for those\n",
+          drafter.vocab.ids.size());
     return;
   }
   const auto model = target_path(arguments.model, folder);
-  export_gguf(drafter, model, arguments.output, type);
+  export_gguf(drafter, model, arguments.output, type, head);
   std::printf(
       "%s: drafter for llama.cpp (%s)\n  llama-speculative-simple -m %s -md %s --spec-type draft-dflash "
       "--spec-draft-n-max %ld\n",
@@ -48,7 +68,9 @@ void add_export(CLI::App& app) {
   command->add_option("--drafter", arguments->drafter, "run folder, checkpoint or drafter folder")->required();
   command->add_option("--output", arguments->output, "folder (hf) or file (gguf) to write")->required();
   command->add_option("--dtype", arguments->dtype, "stored type: bf16 or f32")->capture_default_str();
-  command->add_option("--model", arguments->model, "gguf: the target, whose tokenizer is copied (default: the run's)");
+  command->add_option("--model", arguments->model,
+                      "the target, whose tokenizer (gguf) and rows of the head (smaller draft vocabulary) are copied; "
+                      "default: the run's");
   command->footer(
       "Examples:\n"
       "  draftsmith export --to gguf --drafter runs/smollm2 --output drafter.gguf\n"

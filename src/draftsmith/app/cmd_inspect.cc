@@ -104,6 +104,7 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
   row("block size", std::to_string(c.block_size) + " (up to " + std::to_string(c.block_size - 1) + " drafts a pass)");
   row("taps", joined(c.target_layer_ids) + " of " + std::to_string(c.num_target_layers) + " target layers");
   row("mask token", std::to_string(c.mask_token_id) + ", vocabulary " + std::to_string(c.vocab_size));
+  if (c.draft_vocab_size > 0) row("drafts from", std::to_string(c.draft_vocab_size) + " ids (d2t)");
   row("rope base", text_of(c.rope_theta) + ", norm epsilon " + text_of(c.rms_norm_eps));
   const auto sliding = std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding);
   row("sliding layers",

@@ -2,10 +2,13 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -13,8 +16,10 @@
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/memory.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/data/data_set.h"
+#include "draftsmith/store/gguf.h"
 #include "draftsmith/train/plan.h"
 #include "draftsmith/train/train.h"
 
@@ -48,6 +53,27 @@ void print_summary(const TrainSummary& summary) {
   std::printf("next           draftsmith eval --drafter %s\n", summary.checkpoint.c_str());
 }
 
+// What the process holds once the target has read its longest document.
+std::int64_t bytes_with_target(Target& target, const DataSet& data, const DrafterConfig& drafter,
+                               const RunConfig& config) {
+  std::int64_t longest = 0;
+  for (std::int64_t d = 1; d < data.num_documents(); ++d)
+    if (data.length(d) > data.length(longest)) longest = d;
+  const std::int64_t most = std::min(config.data.max_length, config.train.row_length);
+  const auto tokens = data.tokens_of(longest);
+  const std::span<const std::int32_t> read[] = {tokens.first(std::min<std::size_t>(tokens.size(), most))};
+  target.features(read, drafter.target_layer_ids, config.train.soft_labels > 0);
+  return resident_bytes();
+}
+
+// Of the copy that a dry run does not make.
+std::int64_t bf16_copy_bytes(const std::string& model) {
+  std::int64_t elements = 0;
+  for (const GgufTensor& tensor : read_gguf(model).tensors)
+    elements += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
+  return 2 * elements;
+}
+
 void run(const TrainArguments& arguments) {
   const RunConfig config = read_run_config(arguments.recipe, arguments.assignments);
   if (arguments.print_config) {
@@ -62,14 +88,20 @@ void run(const TrainArguments& arguments) {
                                    .threads = config.threads,
                                    .compute = config.train.compute,
                                    .feature_weights = arguments.dry_run ? "native" : config.model.feature_weights,
-                                   .copy_folder = config.output});
+                                   .copy_folder = config.output,
+                                   .notice = terminal.notices()});
   const MaskTokenChoice mask = choose_mask_token(*tokenizer, config.draft.mask_token_id, target->info().vocab_size);
   if (!mask.why.empty()) terminal.notice("note: " + mask.why);
   const DrafterConfig drafter = resolve_drafter_config(config, target->info(), mask.id);
   if (arguments.dry_run) {
-    std::fputs(to_text(plan_training(config, target->info(), data, drafter), config).c_str(), stdout);
+    const TrainPlan plan = plan_training(config, target->info(), data, drafter);
+    std::int64_t bytes = bytes_with_target(*target, data.train, drafter, config) + plan.bytes();
+    if (config.model.feature_weights == "bf16") bytes += bf16_copy_bytes(config.model.path);
+    std::fputs(to_text(plan, config).c_str(), stdout);
+    std::printf("in all    %.2f GB with the program and the target\n", static_cast<double>(bytes) / 1e9);
     return;
   }
+  reset_peak_memory();
   stop_on_signals();
   TrainHooks hooks{.progress = terminal.progress("training"), .notice = terminal.notices(), .stop_requested = [] {
                      return g_stop_requested != 0;
@@ -78,8 +110,9 @@ void run(const TrainArguments& arguments) {
   const TrainSummary summary = train(config, *target, data, drafter, arguments.resume, hooks);
   terminal.finish();
   print_summary(summary);
+  std::printf("peak memory    %.2f GB\n", static_cast<double>(peak_resident_bytes()) / 1e9);
   require(!summary.stopped_early, "stopped on request after step ", summary.steps, "; go on with: draftsmith train ",
-          arguments.recipe, " --resume");
+          config.output, "/run.yaml --resume");
 }
 
 }  // namespace
@@ -91,9 +124,10 @@ void add_train(CLI::App& app) {
   command->add_option("--set", arguments->assignments, "section.key=value over the recipe; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_flag("--print-config", arguments->print_config, "print the resolved configuration and stop");
+  command->add_flag("--print-config", arguments->print_config,
+                    "print the recipe with --set and defaults filled in (0 still means the target's) and stop");
   command->add_flag("--dry-run", arguments->dry_run,
-                    "check everything, print the plan and the memory it needs, and stop");
+                    "check recipe, data and target, print the plan and the memory it needs, and stop");
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the run's folder");
   command->add_flag("--allow-unfused", arguments->allow_unfused,
                     "let plain attention compute more than 2 GiB of scores a layer");
@@ -102,7 +136,7 @@ void add_train(CLI::App& app) {
                   "\nExamples:\n"
                   "  draftsmith train recipes/smollm2.yaml --dry-run\n"
                   "  draftsmith train recipes/smollm2.yaml --set train.max_minutes=15 --set output=runs/short\n"
-                  "  draftsmith train recipes/smollm2.yaml --resume");
+                  "  draftsmith train runs/smollm2/run.yaml --resume");
   command->callback([arguments] { run(*arguments); });
 }
 

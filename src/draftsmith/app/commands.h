@@ -15,6 +15,8 @@ void add_generate(CLI::App& app);
 void add_export(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_verify(CLI::App& app);
+void add_smoke(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_env(CLI::App& app);
 
 // Runs the program; returns its exit code: 0 done, 1 failure, 2 the command line or configuration was not understood.

@@ -14,7 +14,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, cons
   require(tokenizer->digest() == data.tokenizer_digest, "the data was prepared with another tokenizer than that of ",
           model.string(), "; run `draftsmith prepare` again with this model");
   if (tokenizer->template_digest() != data.template_digest && notice)
-    notice("the data was prepared with another chat template than that of " + model.string());
+    notice("the data was prepared with another chat template than that of " + model.string() +
+           "; prepare it again if answers should follow the new one");
   return tokenizer;
 }
 
@@ -24,7 +25,8 @@ std::unique_ptr<Target> open_target(const OpenTarget& wanted) {
   return load_gguf_target(wanted.model, {.threads = wanted.threads,
                                          .compute = wanted.compute,
                                          .feature_weights = wanted.feature_weights,
-                                         .copy_folder = wanted.copy_folder});
+                                         .copy_folder = wanted.copy_folder,
+                                         .notice = wanted.notice});
 }
 
 Compute compute_from_text(const std::string& text) {

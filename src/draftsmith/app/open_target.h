@@ -20,6 +20,7 @@ struct OpenTarget {
   std::string compute = "bf16";            // type of embedding and head
   std::string feature_weights = "native";  // and where a copy goes
   std::filesystem::path copy_folder = {};
+  NoticeFn notice = {};
 };
 
 // Sets the thread count of the process and loads the model.

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -13,6 +14,9 @@ namespace draftsmith {
 namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
+constexpr const char* kOutOfMemory =
+    "out of memory: set train.recompute to true, lower train.anchors_per_pack, train.row_length, draft.layers or "
+    "train.feature_cache_mb, or set draft.vocab_size; `train --dry-run` says what a run will hold";
 
 void declare(CLI::App& app) {
   app.description(
@@ -31,6 +35,8 @@ void declare(CLI::App& app) {
   add_export(app);
   add_inspect(app);
   add_verify(app);
+  add_smoke(app);
+  add_bench(app);
   add_env(app);
 }
 
@@ -59,9 +65,10 @@ int run_program(int argc, char** argv) {
   } catch (const UsageError& error) {
     return report(error.what(), kUsage);
   } catch (const std::bad_alloc&) {
-    return report("out of memory: lower train.row_length, train.anchors_per_pack or train.feature_cache_mb", kFailure);
+    return report(kOutOfMemory, kFailure);
   } catch (const std::exception& error) {
-    return report(error.what(), kFailure);
+    const bool torchs = std::strstr(error.what(), "DefaultCPUAllocator") != nullptr;  // its own kind of bad_alloc
+    return report(torchs ? kOutOfMemory : error.what(), kFailure);
   }
   return std::fflush(stdout) == 0 ? 0 : report("cannot write the output", kFailure);
 }

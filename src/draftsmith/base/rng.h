@@ -1,5 +1,6 @@
-// Random numbers that are passed in, never global. A generator is made from a seed and any number of keys (purpose, epoch,
-// step, document ...), so that every draw can be made again without remembering a state: resuming needs only the counters.
+// Random numbers that are passed in, never global. A generator is made from a seed and any number of keys (purpose,
+// epoch, step, document ...), so that every draw can be made again without remembering a state: resuming needs only the
+// counters.
 #pragma once
 
 #include <cmath>
@@ -9,7 +10,14 @@
 namespace draftsmith {
 
 // What a stream of random numbers is for; the first key of every Rng, so that no two uses share numbers.
-enum class RngPurpose : std::uint64_t { kInit = 1, kPackOrder = 2, kAnchors = 3, kSampling = 4, kTest = 5 };
+enum class RngPurpose : std::uint64_t {
+  kInit = 1,
+  kPackOrder = 2,
+  kAnchors = 3,
+  kSampling = 4,
+  kTest = 5,
+  kSynthetic = 6
+};
 
 class Rng {
  public:

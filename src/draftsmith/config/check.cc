@@ -74,6 +74,7 @@ void check_draft(const DraftConfig& draft) {
   if (listed > 0 && draft.num_taps > 0 && draft.num_taps != listed) {
     refuse("draft.num_taps", draft.num_taps, text_of("left out, or ", listed, " as draft.taps lists"));
   }
+  within("draft.vocab_size", draft.vocab_size, 0, kMostId);
   within("draft.mask_token_id", draft.mask_token_id, -1, kMostId);
   not_negative("draft.rope_theta", draft.rope_theta);
   share("draft.norm_eps", draft.norm_eps);
@@ -127,6 +128,8 @@ void check_run_config(const RunConfig& config) {
   if (config.output.empty()) refuse("output", "empty", "the path of a folder");
   within("threads", config.threads, 0, 4096);
   one_of("model.feature_weights", config.model.feature_weights, {"native", "bf16"});
+  within("model.vocab_size", config.model.vocab_size, 0, kMostId);
+  within("model.num_layers", config.model.num_layers, 0, 1 << 16);
   within("data.max_length", config.data.max_length, 2, kMostTokens);
   check_draft(config.draft);
   check_train(config.train);

@@ -11,6 +11,9 @@ namespace draftsmith {
 struct ModelConfig {
   std::string path;                        // the target: a GGUF file
   std::string feature_weights = "native";  // weights for the hidden states of training: native | bf16 (a copy)
+  // Of the target, for what runs without its file (smoke); the file's own otherwise.
+  std::int64_t vocab_size = 0;
+  std::int64_t num_layers = 0;
 };
 
 struct DataConfig {
@@ -29,6 +32,7 @@ struct DraftConfig {
   std::int64_t head_dim = 0;                 // 0 = the target's
   std::vector<std::int64_t> taps;            // target layers (0-based outputs); empty = the default spread for num_taps
   std::int64_t num_taps = 0;                 // used when taps is empty; 0 = as many as layers
+  std::int64_t vocab_size = 0;               // ids a draft may hold, the data's most frequent; 0 = all
   std::int64_t mask_token_id = -1;           // -1 = choose an unused id and print it
   double rope_theta = 0;                     // 0 = the target's
   double norm_eps = 0;                       // 0 = the target's
@@ -59,6 +63,7 @@ struct TrainConfig {
   double soft_labels = 0;                // share of KL(target || drafter) in the loss; 0 = the labels alone
   std::string compute = "bf16";          // bf16 | fp32
   std::string attention = "fused";       // fused | plain (tensor operations, to compare with)
+  bool recompute = false;                // compute each layer again on the way back instead of keeping it
   std::int64_t feature_cache_mb = 4096;  // hidden states kept in memory for later epochs
   std::int64_t feature_disk_mb = 16384;  // then on disk, in the run's folder
   std::int64_t save_every = 200;         // steps; 0 = only at the end
@@ -94,6 +99,8 @@ void visit_fields(Config& c, Visit visit) {
   visit(
       "model", "feature_weights", c.model.feature_weights,
       "weights that give the hidden states: native, or bf16 (a copy in the run's folder, often several times faster)");
+  visit("model", "vocab_size", c.model.vocab_size, "ids of the target, for `smoke` without its file");
+  visit("model", "num_layers", c.model.num_layers, "layers of the target, for `smoke` without its file");
   visit("data", "path", c.data.path, "folder that `draftsmith prepare` wrote");
   visit("data", "max_length", c.data.max_length, "tokens of a document; longer ones are cut at the end");
   visit("draft", "layers", c.draft.layers, "layers of the drafter");
@@ -105,6 +112,8 @@ void visit_fields(Config& c, Visit visit) {
   visit("draft", "head_dim", c.draft.head_dim, "size of a head; 0 = the target's");
   visit("draft", "taps", c.draft.taps, "target layers whose outputs the drafter reads (0-based); [] = an even spread");
   visit("draft", "num_taps", c.draft.num_taps, "how many taps when `taps` is []; 0 = as many as layers");
+  visit("draft", "vocab_size", c.draft.vocab_size,
+        "how many ids a draft may hold, the most frequent ones of the training data; 0 = all of the target's");
   visit("draft", "mask_token_id", c.draft.mask_token_id,
         "id of the mask token; -1 = choose an unused one and print it");
   visit("draft", "rope_theta", c.draft.rope_theta, "base of the rotary positions; 0 = the target's");
@@ -135,6 +144,8 @@ void visit_fields(Config& c, Visit visit) {
       "share of the divergence from the target's own distribution in the loss; the rest is the labels' cross-entropy");
   visit("train", "compute", c.train.compute, "type of the matrix products: bf16 or fp32");
   visit("train", "attention", c.train.attention, "fused kernels, or plain tensor operations to compare with");
+  visit("train", "recompute", c.train.recompute,
+        "compute each layer again on the way back instead of keeping it: less memory, a third more work");
   visit("train", "feature_cache_mb", c.train.feature_cache_mb, "hidden states kept in memory");
   visit("train", "feature_disk_mb", c.train.feature_disk_mb, "hidden states kept on disk when memory is full");
   visit("train", "save_every", c.train.save_every, "steps between checkpoints; 0 = only at the end");
@@ -142,7 +153,7 @@ void visit_fields(Config& c, Visit visit) {
   visit("train", "log_every", c.train.log_every, "steps between lines of metrics");
   visit("train", "eval_every", c.train.eval_every,
         "steps between measurements of the held-out loss; 0 = only at the end");
-  visit("eval", "prompts", c.eval.prompts, "held-out prompts to decode");
+  visit("eval", "prompts", c.eval.prompts, "held-out documents: measured while training, decoded by `eval`");
   visit("eval", "max_new_tokens", c.eval.max_new_tokens, "most tokens decoded for a prompt");
 }
 

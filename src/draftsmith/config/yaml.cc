@@ -64,6 +64,11 @@ bool parse_number(const YAML::Node& node, Number& out) {
 bool parse(const YAML::Node& node, std::int64_t& out) { return parse_number(node, out); }
 bool parse(const YAML::Node& node, std::uint64_t& out) { return parse_number(node, out); }
 bool parse(const YAML::Node& node, double& out) { return parse_number(node, out); }
+bool parse(const YAML::Node& node, bool& out) {
+  if (!is_plain(node) || (node.Scalar() != "true" && node.Scalar() != "false")) return false;
+  out = node.Scalar() == "true";
+  return true;
+}
 bool parse(const YAML::Node& node, std::string& out) {
   if (!node.IsScalar()) return false;
   out = node.Scalar();
@@ -80,6 +85,7 @@ bool parse(const YAML::Node& node, std::vector<std::int64_t>& out) {
 
 const char* what_it_is(const std::int64_t&) { return "a whole number"; }
 const char* what_it_is(const std::uint64_t&) { return "a whole number from 0"; }
+const char* what_it_is(const bool&) { return "true or false"; }
 const char* what_it_is(const double&) { return "a number"; }
 const char* what_it_is(const std::string&) { return "text"; }
 const char* what_it_is(const std::vector<std::int64_t>&) { return "a list of whole numbers, as in [1, 2]"; }
@@ -98,7 +104,7 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
     if (("." + candidate).ends_with(bare)) return "; did you mean " + candidate + "?";
   }
   const std::string nearest = nearest_name(name, known);
-  return nearest.empty() ? "; `--print-config` shows the known ones" : "; did you mean " + nearest + "?";
+  return nearest.empty() ? "; `draftsmith train --help` lists the known ones" : "; did you mean " + nearest + "?";
 }
 
 // Calls use(field) for the field of this name; false when there is none.
@@ -212,6 +218,7 @@ void assign(RunConfig& config, const std::string& assignment) {
 // ---- printing -------------------------------------------------------------------------------------------------------
 
 std::string printed(std::int64_t value) { return std::to_string(value); }
+std::string printed(bool value) { return value ? "true" : "false"; }
 std::string printed(std::uint64_t value) { return std::to_string(value); }
 std::string printed(double value) {  // the shortest text that reads back as the same number
   char text[64];

@@ -57,7 +57,7 @@ TEST(ConfigYaml, UnknownNamesSuggestTheNearest) {
   expect_refused("trian:\n  epochs: 2\n", {"run.yaml:1:", "unknown section 'trian'", "did you mean train?"});
   expect_refused("ouput: x\n", {"did you mean output?"});
   expect_refused("", {"--set train.epoch=3", "did you mean train.epochs?"}, {"train.epoch=3"});
-  expect_refused("zzzzzzzz: 1\n", {"unknown key 'zzzzzzzz'", "--print-config"});
+  expect_refused("zzzzzzzz: 1\n", {"unknown key 'zzzzzzzz'", "train --help"});
   expect_refused(std::string(1000, 'z') + ": 1\n", {"unknown key"});
 }
 
@@ -131,6 +131,7 @@ TEST(ConfigYaml, BadAssignmentsAreQuotedBack) {
 struct Scramble {
   std::int64_t n = 100;
   void operator()(const char*, const char*, std::int64_t& field, const char*) { field = ++n; }
+  void operator()(const char*, const char*, bool& field, const char*) { field = !field; }
   void operator()(const char*, const char*, std::uint64_t& field, const char*) { field = ~std::uint64_t{0} - ++n; }
   void operator()(const char*, const char*, double& field, const char*) { field = 1.0 / static_cast<double>(++n); }
   void operator()(const char*, const char*, std::vector<std::int64_t>& field, const char*) { field = {++n, ++n}; }

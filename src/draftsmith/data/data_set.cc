@@ -6,6 +6,10 @@
 
 namespace draftsmith {
 
+std::int32_t DataSet::largest_id() const {
+  return token_ids.empty() ? -1 : *std::max_element(token_ids.begin(), token_ids.end());
+}
+
 std::int64_t DataSet::prompt_length(std::int64_t d) const {
   const std::span<const std::uint8_t> mask = loss_mask_of(d);
   return std::find(mask.begin(), mask.end(), std::uint8_t{1}) - mask.begin();

@@ -23,6 +23,7 @@ struct DataSet {
   std::string template_digest;          // a difference only warns
 
   std::int64_t num_documents() const { return static_cast<std::int64_t>(document_offsets.size()) - 1; }
+  std::int32_t largest_id() const;  // -1 when there is no token
   std::int64_t num_tokens() const { return document_offsets.back(); }
   std::int64_t length(std::int64_t d) const { return document_offsets[d + 1] - document_offsets[d]; }
   std::span<const std::int32_t> tokens_of(std::int64_t d) const {

@@ -153,7 +153,7 @@ EvalReport evaluate(Target& target, const LoadedDrafter& drafter, const DataSet&
       .target = info.name, .block_size = drafter.config.block_size, .max_new_tokens = options.max_new_tokens};
   const std::vector<std::int64_t> documents = choose_prompts(eval, info, options, &report.num_skipped);
   require(!documents.empty(), "no held-out document has a prompt and an answer and fits the target's context of ",
-          info.context_length, " tokens; nothing can be evaluated");
+          info.context_length, " tokens; lower --max-new-tokens, or prepare data with --eval or --eval-count");
   std::map<std::string, EvalGroup> kinds;
   SpeculativeDecoder decoder(target, drafter, options.compute);
   PlainLogits logits(info.vocab_size, options.logits_bytes);

@@ -96,7 +96,7 @@ TEST(Evaluation, ASetWithoutPromptsIsRefused) {
   FakeTarget target({{4, 5}, {5, 5}}, {});
   const LoadedDrafter drafter = FakeTarget::random_drafter(8, 1);
   EXPECT_TRUE(says(error_of([&] { evaluate(target, drafter, DataSet{}, {}, nullptr); }), "no held-out document",
-                   "nothing can be evaluated"));
+                   "lower --max-new-tokens"));
 }
 
 }  // namespace

@@ -8,29 +8,11 @@
 #include <utility>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/stopwatch.h"
 #include "draftsmith/draft/draft_session.h"
 
 namespace draftsmith {
 namespace {
-
-// Seconds, without the time spent in callbacks.
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = Clock::now();
-    return std::chrono::duration<double>(now - std::exchange(begin_, now)).count();
-  }
-  template <class Callback>
-  void without(Callback callback) {
-    const auto before = Clock::now();
-    callback();
-    begin_ += Clock::now() - before;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begin_ = Clock::now();
-};
 
 // The new tokens of one request: what counts, where it stops, who is told.
 class Output {
@@ -146,7 +128,8 @@ struct SpeculativeDecoder::State {
   DrafterConfig config;
   DrafterParams params;
   Compute compute;
-  at::Tensor embedding, head;
+  at::Tensor embedding, head;  // [V, H], and the rows [V_draft, H] that drafts come from
+  DraftVocab vocab;
 
   // One step: drafts, the target's pass over them, what survives. The caches end at what is committed.
   DecodeStep step(TargetSession& session, DraftSession& draft, Output& out, std::int64_t num_drafts) const;
@@ -162,9 +145,9 @@ SpeculativeDecoder::SpeculativeDecoder(Target& target, const LoadedDrafter& draf
   at::Tensor embedding = target.embedding(), head = target.head();
   const bool tied = embedding.is_same(head);
   embedding = embedding.to(type);
-  head = tied ? embedding : head.to(type);
-  state_ = std::make_unique<State>(
-      State{target, drafter.config, params_in(drafter.params, type), compute, std::move(embedding), std::move(head)});
+  head = tied && drafter.vocab.whole() ? embedding : draft_head(head, drafter.vocab).to(type);
+  state_ = std::make_unique<State>(State{target, drafter.config, params_in(drafter.params, type), compute,
+                                         std::move(embedding), std::move(head), drafter.vocab});
 }
 SpeculativeDecoder::~SpeculativeDecoder() = default;
 
@@ -199,7 +182,7 @@ DecodeResult SpeculativeDecoder::decode(std::span<const std::int32_t> prompt, co
   const std::int64_t capacity =
       static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens + (shorten ? 0 : s.config.block_size);
   const auto session = s.target.session(s.config.target_layer_ids, capacity);
-  DraftSession draft(s.config, s.params, s.embedding, s.head, capacity, s.compute);
+  DraftSession draft(s.config, s.params, s.embedding, s.head, capacity, s.compute, s.vocab);
 
   Stopwatch watch;
   Output out(info, options, watch);

@@ -20,8 +20,10 @@ struct BlockInputs {
   std::vector<std::int64_t> anchors;             // [A] row positions
   std::vector<std::int32_t> block_token_ids;     // [A, B]: the anchor's token, then MASK
   std::vector<std::int64_t> block_position_ids;  // [A, B]: position of the anchor + j
-  std::vector<std::int32_t> labels;  // [A, B]: token at a + j (the row's last beyond its end); counts where mask is 1
-  std::vector<float> mask;           // [A, B]: m, 1 where the label counts; slot 0 never
+  // [A, B]: token at a + j (the row's last beyond its end), or its row of a smaller head, -1 when it has none; counts
+  // where mask is 1.
+  std::vector<std::int32_t> labels;
+  std::vector<float> mask;                         // [A, B]: m, 1 where the label counts; slot 0 never
   std::vector<std::int64_t> context_position_ids;  // [S]
   std::shared_ptr<const KeyRanges> full;           // visible keys on full layers
   std::shared_ptr<const KeyRanges> sliding;        // on sliding layers; null when there is none

@@ -16,22 +16,28 @@ namespace draftsmith {
 struct DraftSession::State {
   DrafterConfig config;
   DrafterParams params;        // matrices in the compute type, cast once
-  at::Tensor embedding, head;  // [V, H]; the head in the compute type
+  at::Tensor embedding, head;  // [V, H], [V_draft, H]; the head in the compute type
+  DraftVocab vocab;
   at::ScalarType type = at::kFloat;
   std::int64_t capacity = 0, length = 0;
-  std::vector<KeyValue> cache;  // a layer: [Hkv, capacity, D], the first `length` rows filled
+  std::vector<KeyValue> cache;  // a layer: [Hkv, capacity + B, D], the first `length` rows filled
 
   std::vector<std::int64_t> positions(std::int64_t count) const {
     std::vector<std::int64_t> list(static_cast<std::size_t>(count));
     std::iota(list.begin(), list.end(), length);
     return list;
   }
+  // Behind the context's.
+  void put(std::int64_t layer, const KeyValue& rows) const {
+    cache[layer].k.narrow(1, length, rows.k.size(1)).copy_(rows.k);
+    cache[layer].v.narrow(1, length, rows.v.size(1)).copy_(rows.v);
+  }
   at::Tensor block_embeddings(std::int32_t anchor_token) const;
   at::Tensor hidden_of_block(std::int32_t anchor_token) const;
 };
 
 DraftSession::DraftSession(const DrafterConfig& config, const DrafterParams& params, at::Tensor embedding,
-                           at::Tensor head, std::int64_t capacity, Compute compute)
+                           at::Tensor head, std::int64_t capacity, Compute compute, const DraftVocab& vocab)
     : state_(std::make_unique<State>()) {
   const c10::NoGradGuard no_gradients;
   State& s = *state_;
@@ -44,9 +50,10 @@ DraftSession::DraftSession(const DrafterConfig& config, const DrafterParams& par
   });
   s.embedding = std::move(embedding);
   s.head = head.to(s.type);
+  s.vocab = vocab;
   s.capacity = capacity;
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    const std::vector<std::int64_t> shape = {config.num_kv_heads, capacity, config.head_dim};
+    const std::vector<std::int64_t> shape = {config.num_kv_heads, capacity + config.block_size, config.head_dim};
     s.cache.push_back({at::empty(shape, at::TensorOptions(s.type)), at::empty(shape, at::TensorOptions(s.type))});
   }
 }
@@ -64,9 +71,7 @@ void DraftSession::append(const at::Tensor& features) {
   const Rope rope = make_rope(s.positions(count), s.config.head_dim, s.config.rope_theta);
   const at::Tensor context = project_context(s.config, s.params, features, s.type);
   for (std::int64_t i = 0; i < s.config.num_layers; ++i) {
-    const KeyValue rows = key_value(s.config, s.params.layers[i], context, rope);
-    s.cache[i].k.narrow(1, s.length, count).copy_(rows.k);
-    s.cache[i].v.narrow(1, s.length, count).copy_(rows.v);
+    s.put(i, key_value(s.config, s.params.layers[i], context, rope));
   }
   s.length += count;
 }
@@ -83,17 +88,22 @@ at::Tensor DraftSession::State::block_embeddings(std::int32_t anchor_token) cons
 at::Tensor DraftSession::State::hidden_of_block(std::int32_t anchor_token) const {
   const Rope rope = make_rope(positions(config.block_size), config.head_dim, config.rope_theta);
   const std::vector<std::int64_t> anchors = {length}, begins = {0};
-  at::Tensor x = block_embeddings(anchor_token);
+  Stream x{block_embeddings(anchor_token), {}};
   std::shared_ptr<const KeyRanges> full, sliding;  // once a block, for all layers of a kind
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    const KeyValue context = {cache[i].k.narrow(1, 0, length), cache[i].v.narrow(1, 0, length)};
     const LayerKind kind = config.layer_kinds[i];
     std::shared_ptr<const KeyRanges>& ranges = kind == LayerKind::kSliding ? sliding : full;
     if (ranges == nullptr)
       ranges = make_key_ranges(config, kind, anchors, begins, length, attention_path_for(config.head_dim));
-    x = layer_forward(config, params.layers[i], x, context, rope, ranges, type);
+    // The block's keys stand behind the context's until the next committed position takes their place.
+    const auto keys = [&](const at::Tensor& u) {
+      put(i, key_value(config, params.layers[i], u, rope));
+      const std::int64_t end = length + config.block_size;
+      return KeyValue{cache[i].k.narrow(1, 0, end), cache[i].v.narrow(1, 0, end)};
+    };
+    x = layer_forward(config, params.layers[i], x, {rope, ranges, keys}, type);
   }
-  return rms_norm(x, params.norm, config.rms_norm_eps, type);
+  return add_rms_norm(x, params.norm, config.rms_norm_eps, type).normed;
 }
 
 std::vector<std::int32_t> DraftSession::propose(std::int32_t anchor_token, std::int64_t num_drafts) {
@@ -107,7 +117,7 @@ std::vector<std::int32_t> DraftSession::propose(std::int32_t anchor_token, std::
     const std::int64_t best = s.type == at::kBFloat16
                                   ? row_best(static_cast<const std::uint16_t*>(row.const_data_ptr()), row.numel())
                                   : row_best(row.const_data_ptr<float>(), row.numel());
-    drafts.push_back(static_cast<std::int32_t>(best));
+    drafts.push_back(s.vocab.target_id(best));
   }
   return drafts;
 }

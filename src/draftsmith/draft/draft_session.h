@@ -13,9 +13,10 @@ namespace draftsmith {
 
 class DraftSession {
  public:
-  // embedding and head [V, H] are the target's; everything stays alive as long as the session.
+  // embedding [V, H] is the target's, head [V_draft, H] has the rows of `vocab` (draft_head); everything stays alive as
+  // long as the session.
   DraftSession(const DrafterConfig& config, const DrafterParams& params, at::Tensor embedding, at::Tensor head,
-               std::int64_t capacity, Compute compute);
+               std::int64_t capacity, Compute compute, const DraftVocab& vocab = {});
   ~DraftSession();
   std::int64_t length() const;  // committed positions whose features were added
   // Features [n, K*H] of the next n committed positions.

@@ -1,11 +1,8 @@
 #include "draftsmith/draft/drafter.h"
 
-#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/layer.h"
-#include "draftsmith/nn/ops.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/store/files.h"
 
@@ -61,49 +58,6 @@ std::int64_t num_parameters(const DrafterConfig& config) {
   return count;
 }
 
-at::Tensor project_context(const DrafterConfig& config, const DrafterParams& params, const at::Tensor& features,
-                           at::ScalarType type) {
-  return rms_norm(linear(features.to(type), params.fc), params.hidden_norm, config.rms_norm_eps, type);
-}
-
-KeyValue key_value(const DrafterConfig& config, const LayerParams& layer, const at::Tensor& context, const Rope& rope) {
-  return {head_norm_rope(linear(context, layer.k_proj), layer.k_norm, config.rms_norm_eps, rope),
-          linear(context, layer.v_proj).view({-1, config.num_kv_heads, config.head_dim}).transpose(0, 1)};
-}
-
-at::Tensor layer_forward(const DrafterConfig& config, const LayerParams& layer, const at::Tensor& x,
-                         const KeyValue& context, const Rope& block_rope,
-                         const std::shared_ptr<const KeyRanges>& ranges, at::ScalarType type) {
-  const double eps = config.rms_norm_eps;
-  const at::Tensor u = rms_norm(x, layer.input_layernorm, eps, type);
-  const at::Tensor q = head_norm_rope(linear(u, layer.q_proj), layer.q_norm, eps, block_rope);
-  const KeyValue block = key_value(config, layer, u, block_rope);
-  const at::Tensor seen = range_attention(q, context.k, context.v, block.k, block.v, ranges);
-  const at::Tensor rows = seen.transpose(0, 1).reshape({x.size(0), config.num_heads * config.head_dim});
-  const at::Tensor y = at::add(x, linear(rows, layer.o_proj));
-  const at::Tensor w = rms_norm(y, layer.post_attention_layernorm, eps, type);
-  return at::add(y, linear(swiglu(linear(w, layer.gate_proj), linear(w, layer.up_proj)), layer.down_proj));
-}
-
-at::Tensor drafter_forward(const DrafterConfig& config, const DrafterParams& params, const ForwardInputs& inputs,
-                           Compute compute) {
-  const BlockInputs& blocks = *inputs.blocks;
-  const at::ScalarType type = scalar_type_of(compute);
-  DRAFTSMITH_ASSERT(inputs.features.size(0) == static_cast<std::int64_t>(blocks.context_position_ids.size()));
-  DRAFTSMITH_ASSERT(inputs.block_embeddings.size(0) == blocks.num_blocks * blocks.block_size);
-  const Rope context_rope = make_rope(blocks.context_position_ids, config.head_dim, config.rope_theta);
-  const Rope block_rope = make_rope(blocks.block_position_ids, config.head_dim, config.rope_theta);
-  const at::Tensor context = project_context(config, params, inputs.features, type);
-  at::Tensor x = inputs.block_embeddings.to(at::kFloat);  // the residual stream stays fp32
-  for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    const LayerParams& layer = params.layers[i];
-    const auto& ranges = config.layer_kinds[i] == LayerKind::kSliding ? blocks.sliding : blocks.full;
-    x = layer_forward(config, layer, x, key_value(config, layer, context, context_rope), block_rope, ranges, type);
-    if (inputs.layer_outputs != nullptr) inputs.layer_outputs->push_back(x);
-  }
-  return rms_norm(x, params.norm, config.rms_norm_eps, type);
-}
-
 LoadedDrafter read_drafter_folder(const std::filesystem::path& folder) {
   const std::filesystem::path config_file = folder / "config.json";
   LoadedDrafter drafter;
@@ -114,6 +68,9 @@ LoadedDrafter read_drafter_folder(const std::filesystem::path& folder) {
     const std::string stored = !files.has(name) && files.has("model." + name) ? "model." + name : name;
     tensor = float_tensor_from_safetensors(files.file_of(stored), stored, tensor.sizes().vec());
   });
+  const std::int64_t drafted = drafter.config.draft_vocab_size;
+  if (drafted > 0)
+    drafter.vocab = read_draft_vocab(files.file_of(kDraftVocabTensor), drafted, drafter.config.vocab_size);
   return drafter;
 }
 

@@ -168,6 +168,8 @@ DrafterConfig config_of(const Keys& keys) {
   config.num_kv_heads = keys.integer("num_key_value_heads", config.num_heads);
   config.head_dim = keys.integer("head_dim", config.hidden_size / config.num_heads);
   config.vocab_size = keys.integer("vocab_size");
+  config.draft_vocab_size = keys.integer("draft_vocab_size", 0);
+  if (config.draft_vocab_size == config.vocab_size) config.draft_vocab_size = 0;
   config.block_size = either(keys, dflash, "block_size", [](const Keys& k) { return k.integer("block_size"); });
   const std::int64_t mask =
       either(keys, dflash, "mask_token_id", [](const Keys& k) { return k.integer("mask_token_id"); });
@@ -197,6 +199,7 @@ void check_drafter_config(const DrafterConfig& c) {
   in_range("num_key_value_heads", c.num_kv_heads, 1, 1 << 12);
   in_range("head_dim", c.head_dim, 2, 1 << 12);
   in_range("vocab_size", c.vocab_size, 1, std::numeric_limits<std::int32_t>::max());
+  in_range("draft_vocab_size", c.draft_vocab_size, 0, c.vocab_size);
   in_range("block_size", c.block_size, 2, 4096);
   in_range("mask_token_id", c.mask_token_id, 0, c.vocab_size - 1);
   in_range("num_target_layers", c.num_target_layers, 1, 1 << 16);
@@ -278,6 +281,7 @@ std::string drafter_config_to_json(const DrafterConfig& c, const std::string& st
       {"dtype", stored_dtype},
       {"torch_dtype", stored_dtype},
   };
+  if (c.draft_vocab_size > 0) out["draft_vocab_size"] = c.draft_vocab_size;
   if (c.is_causal.has_value()) out["is_causal"] = *c.is_causal;
   return out.dump(2) + "\n";
 }

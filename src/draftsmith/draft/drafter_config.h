@@ -18,16 +18,17 @@ struct DrafterConfig {
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t vocab_size = 0;
+  std::int64_t vocab_size = 0;        // the target's
+  std::int64_t draft_vocab_size = 0;  // rows of the drafter's head; 0 = all of the target's (draft_vocab.h)
   std::int64_t block_size = 0;
   std::int32_t mask_token_id = -1;
   std::vector<std::int64_t> target_layer_ids;  // taps, 0-based layer outputs
   std::int64_t num_target_layers = 0;          // T
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
-  std::vector<LayerKind> layer_kinds;          // one a layer
-  std::int64_t sliding_window = 0;             // 0 = none
-  std::optional<bool> is_causal;               // overrides every layer; absent = sliding layers causal inside the block
+  std::vector<LayerKind> layer_kinds;  // one a layer
+  std::int64_t sliding_window = 0;     // 0 = none
+  std::optional<bool> is_causal;       // overrides every layer; absent = sliding layers causal inside the block
   std::int64_t max_position_embeddings = 40960;
 
   std::int64_t num_taps() const { return static_cast<std::int64_t>(target_layer_ids.size()); }

@@ -51,6 +51,23 @@ TEST(Drafter, DocumentsOfAPackDoNotTouchEachOther) {
   expect_documents_apart(small_sliding_config(9), Compute::kFloat32, 2e-6);
 }
 
+TEST(Drafter, LayersComputedAgainGiveTheSameBits) {
+  for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16}) {
+    const DrafterConfig config = small_sliding_config(9);
+    const DrafterParams params = random_params(config);
+    const at::Tensor embedding = test_embedding(config);
+    const TestPack in = pack_of(config, {random_document(config, 40, 1), random_document(config, 30, 2)});
+    // All anchors of a document, and one alone, whose few rows would take another way without gradients.
+    for (const std::vector<std::int64_t>& anchors : {all_anchors(in.pack, 1), {45}}) {
+      const Outcome kept = run_pack(config, params, embedding, in, anchors, compute),
+                    again = run_pack(config, params, embedding, in, anchors, compute, {}, /*recompute=*/true);
+      EXPECT_TRUE(again.hidden.equal(kept.hidden));
+      for (std::size_t i = 0; i < kept.gradients.size(); ++i)
+        EXPECT_TRUE(again.gradients[i].equal(kept.gradients[i])) << i;
+    }
+  }
+}
+
 TEST(Drafter, ABlockIsTheSameWithAndWithoutOthers) {
   const DrafterConfig config = small_sliding_config(9);
   const DrafterParams params = random_params(config);
@@ -94,7 +111,9 @@ TEST(Drafter, ABlockSeesOnlyWhatComesBeforeItsAnchorAndItself) {
   }
 }
 
+// On one thread: several share out a product by its number of rows, padding's too, and round otherwise.
 TEST(Drafter, AnAnchorAtZeroAndPaddingStayFinite) {
+  const OneThread one_thread;
   const DrafterConfig config = small_config();
   const DrafterParams params = random_params(config);
   const at::Tensor embedding = test_embedding(config);

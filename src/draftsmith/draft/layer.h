@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 
 #include "draftsmith/draft/drafter.h"
@@ -26,9 +27,15 @@ at::Tensor project_context(const DrafterConfig& config, const DrafterParams& par
 // Keys and values of rows [n, H] at the positions of `rope`; the same for context rows (c) and block rows (u).
 KeyValue key_value(const DrafterConfig& config, const LayerParams& layer, const at::Tensor& rows, const Rope& rope);
 
-// One layer: x [Q, H] fp32 -> [Q, H] fp32.
-at::Tensor layer_forward(const DrafterConfig& config, const LayerParams& layer, const at::Tensor& x,
-                         const KeyValue& context, const Rope& block_rope,
-                         const std::shared_ptr<const KeyRanges>& ranges, at::ScalarType type);
+// What all layers of a pass share, and a layer's own ranges.
+struct LayerInputs {
+  const Rope& block_rope;
+  const std::shared_ptr<const KeyRanges>& ranges;
+  // Keys and values of the context followed by those of the block, whose normalised rows are u [Q, H].
+  std::function<KeyValue(const at::Tensor& u)> keys;
+};
+// One layer over the residual stream [Q, H]; its MLP's output is the new delta.
+Stream layer_forward(const DrafterConfig& config, const LayerParams& layer, const Stream& x, const LayerInputs& inputs,
+                     at::ScalarType type);
 
 }  // namespace draftsmith

@@ -14,6 +14,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/loss_rows.h"
+#include "draftsmith/nn/step_clock.h"
 
 namespace draftsmith {
 namespace {
@@ -27,16 +28,16 @@ struct LossRow {
 };
 
 // Weights w of one block's slots. D-PACE: q_j = (1 - alpha) p_j + alpha (1 where m = 0), C_j = prod_{i<=j} q_i,
-// w_j = sum_{i>=j} C_i m_i; the model's own confidences, taken as constants.
+// w_j = sum_{i>=j} C_i m_i; the model's own confidences, taken as constants; p_j is 0 for a label without a row.
 std::vector<float> block_weights(const LossOptions& options, const std::vector<float>& decay, const float* mask,
-                                 const float* nll) {
+                                 const float* nll, const std::int32_t* labels) {
   if (options.kind != "dpace") return decay;
   const auto size = static_cast<std::int64_t>(decay.size());
   std::vector<float> weights(decay.size(), 0.0f);
   std::vector<double> confidence(decay.size(), 0.0);
   double product = 1.0;
   for (std::int64_t j = 1; j < size; ++j) {
-    const double p = std::exp(-static_cast<double>(nll[j]));
+    const double p = labels[j] < 0 ? 0.0 : std::exp(-static_cast<double>(nll[j]));
     if (mask[j] > 0) product *= (1.0 - options.dpace_alpha) * p + options.dpace_alpha;
     confidence[j] = product;
   }
@@ -105,13 +106,14 @@ class Pass {
   void add_rows(std::int64_t block, std::vector<LossRow>& rows) const {
     for (std::int64_t j = 0; j < blocks_.block_size; ++j) {
       const std::int64_t index = block * blocks_.block_size + j;
-      if (blocks_.mask[index] > 0) rows.push_back({index, blocks_.labels[index], {}, 0, 0});
+      if (blocks_.mask[index] > 0 && blocks_.labels[index] >= 0)
+        rows.push_back({index, blocks_.labels[index], {}, 0, 0});
     }
   }
 
   // Blocks first .. end, whose rows that count are `rows`.
   void piece(std::int64_t first, std::int64_t end, std::vector<LossRow>& rows) {
-    if (rows.empty()) return;
+    if (rows.empty()) return;  // nothing has a weight
     const auto count = static_cast<std::int64_t>(rows.size());
     const std::int64_t vocab = head_.size(0);
     const at::Tensor index = at::empty({count}, at::TensorOptions(at::kLong));
@@ -182,8 +184,9 @@ class Pass {
     float* weights = result_.weights.data_ptr<float>();
     for (std::int64_t block = first; block < end; ++block) {
       const float* mask = blocks_.mask.data() + block * size;
-      const std::vector<float> w = block_weights(options_, decay_, mask, nll + block * size);
-      for (std::int64_t j = 0; j < size; ++j) weights[block * size + j] = mask[j] * w[j];
+      const std::int32_t* labels = blocks_.labels.data() + block * size;
+      const std::vector<float> w = block_weights(options_, decay_, mask, nll + block * size, labels);
+      for (std::int64_t j = 0; j < size; ++j) weights[block * size + j] = labels[j] < 0 ? 0.0f : mask[j] * w[j];
     }
   }
 
@@ -240,6 +243,7 @@ void LossResult::add(const LossResult& other) {
 
 LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks,
                      const LossOptions& options, const at::Tensor& target_states) {
+  const TimedPart timed(StepPart::kHead);
   require(options.kind == "decay" || options.kind == "dpace", "loss '", options.kind,
           "' is not known; use decay or dpace");
   DRAFTSMITH_ASSERT(hidden.scalar_type() == head.scalar_type() && hidden.size(1) == head.size(1));

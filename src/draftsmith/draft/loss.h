@@ -31,16 +31,17 @@ struct LossResult {
   std::vector<double> slot_correct;  // [B]
   double accepted_sum = 0;  // sum over blocks with any m of A, the drafts accepted (no bonus); unsupervised slots pass
   double num_blocks = 0;    // blocks with any m
-  at::Tensor nll;           // fp32 [A, B], 0 where m = 0
-  at::Tensor weights;       // fp32 [A, B], m w
+  at::Tensor nll;           // fp32 [A, B], 0 where m = 0 or the label is -1
+  at::Tensor weights;       // fp32 [A, B], m w, 0 where the label is -1
   std::vector<std::int64_t> accepted;  // [A]
   at::Tensor grad_hidden;              // d loss_sum / d hidden [A*B, H], hidden's type; undefined under NoGradGuard
 
   void add(const LossResult& other);  // sums only
 };
-// hidden [A*B, H], head [V, H] (fp32 or bf16, the same type). With soft_share > 0 also `target_states` [A*B, H] of that
+// hidden [A*B, H], head [V, H] (fp32 or bf16, the same type). A label of -1 is an id that the head has no row for: it
+// has no weight in the loss and is wrong in every figure. With soft_share > 0 also `target_states` [A*B, H] of that
 // type: the target's state after its final norm at the position before each slot's label, whose product with the head
-// is the target's own distribution of that label.
+// is the target's own distribution of that label (among the ids that the head has rows for).
 LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks,
                      const LossOptions& options, const at::Tensor& target_states = {});
 

@@ -131,6 +131,57 @@ TEST(HeadLoss, RowsThatDoNotCountGetNoGradient) {
   }
 }
 
+// A label that the head has no row for: the loss is that of the others, and its slot stays wrong in every figure.
+TEST(HeadLoss, ALabelOutsideHasNoWeightAndIsWrong) {
+  for (const char* kind : {"decay", "dpace"}) {
+    Problem p = make_problem(6, 5, 40), without = p;
+    const std::vector<std::size_t> outside = {3, 7, 22};
+    for (const std::size_t i : outside) {
+      p.blocks.mask[i] = 1, p.blocks.labels[i] = -1;
+      without.blocks.mask[i] = 0;
+    }
+    const LossResult got = head_loss(p.hidden, p.head, p.blocks, {.kind = kind}),
+                     rest = head_loss(without.hidden, without.head, without.blocks, {.kind = kind});
+    EXPECT_EQ(got.mask_sum, rest.mask_sum + 3);
+    EXPECT_EQ(got.correct_sum, rest.correct_sum);
+    EXPECT_LE(got.accepted_sum, rest.accepted_sum);
+    EXPECT_EQ(got.slot_mask[2], rest.slot_mask[2] + 2);
+    for (const std::size_t i : outside) {
+      EXPECT_EQ(got.weights.const_data_ptr<float>()[i], 0);
+      EXPECT_EQ(got.grad_hidden.select(0, static_cast<std::int64_t>(i)).abs().sum().item<double>(), 0);
+    }
+    if (std::string(kind) == "dpace") continue;  // there the lost label lowers the weights around it
+    EXPECT_EQ(got.loss_sum, rest.loss_sum);
+    EXPECT_EQ(got.weight_sum, rest.weight_sum);
+    EXPECT_TRUE(got.grad_hidden.equal(rest.grad_hidden));
+  }
+}
+
+// Right, outside, right: the second slot ends what is accepted. With D-PACE its probability is 0 (q = alpha), and C of
+// the slots, weights of the first and the last, follow by hand.
+TEST(HeadLoss, ALabelOutsideEndsABlock) {
+  Problem p;
+  p.blocks.num_blocks = 1, p.blocks.block_size = 4;
+  p.blocks.labels = {3, 3, -1, 3};
+  p.blocks.mask = {0, 1, 1, 1};
+  p.head = at::zeros({8, 8}, at::TensorOptions(at::kFloat));
+  p.head.fill_diagonal_(1.0);
+  p.hidden = at::zeros({4, 8}, at::TensorOptions(at::kFloat));
+  for (std::int64_t j = 0; j < 4; ++j) p.hidden.select(0, j).select(0, 3).fill_(4.0);
+  const LossResult decay = head_loss(p.hidden, p.head, p.blocks, {});
+  EXPECT_EQ(decay.accepted, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(decay.mask_sum, 3);
+  EXPECT_EQ(decay.correct_sum, 2);
+  EXPECT_EQ(decay.slot_correct, (std::vector<double>{0, 1, 0, 1}));
+  const LossResult dpace = head_loss(p.hidden, p.head, p.blocks, {.kind = "dpace", .dpace_alpha = 0.5});
+  const double q = 0.5 * std::exp(4.0) / (std::exp(4.0) + 7) + 0.5;
+  const double c1 = q, c2 = c1 * 0.5, c3 = c2 * q;
+  const float* weights = dpace.weights.const_data_ptr<float>();
+  EXPECT_NEAR(weights[1], c1 + c2 + c3, 1e-6);
+  EXPECT_EQ(weights[2], 0);
+  EXPECT_NEAR(weights[3], c3, 1e-6);
+}
+
 TEST(HeadLoss, WithoutGradientModeThereIsNone) {
   const Problem p = make_problem(5, 4, 40);
   const c10::NoGradGuard no_gradients;

@@ -1,6 +1,7 @@
 // A small random drafter and packs of random documents, for tests.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/tensor.h>
 
 #include <vector>
@@ -10,6 +11,13 @@
 #include "draftsmith/nn/test_random.h"
 
 namespace draftsmith {
+
+// Torch's threads within a scope.
+struct OneThread {
+  const int before = at::get_num_threads();
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before); }
+};
 
 inline DrafterConfig small_config() {
   DrafterConfig config;
@@ -118,12 +126,13 @@ struct Outcome {
 
 inline Outcome run_pack(const DrafterConfig& config, const DrafterParams& params, const at::Tensor& embedding,
                         const TestPack& in, const std::vector<std::int64_t>& anchors,
-                        Compute compute = Compute::kFloat32, LossOptions options = {}) {
+                        Compute compute = Compute::kFloat32, LossOptions options = {}, bool recompute = false) {
   Outcome out;
   out.blocks = make_block_inputs(in.pack, anchors, config);
   const ForwardInputs inputs{.features = in.features,
                              .block_embeddings = embedding.index_select(0, at::tensor(out.blocks.block_token_ids)),
-                             .blocks = &out.blocks};
+                             .blocks = &out.blocks,
+                             .recompute = recompute};
   const at::Tensor hidden = drafter_forward(config, params, inputs, compute);
   out.hidden = hidden.detach();
   out.loss = head_loss(hidden, embedding.to(hidden.scalar_type()), out.blocks, options);

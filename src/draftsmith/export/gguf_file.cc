@@ -2,6 +2,7 @@
 // its rotary positions are rotate-half here as in Hugging Face, so q and k keep their row order.
 #include "draftsmith/export/gguf_file.h"
 
+#include <ATen/ops/tensor.h>
 #include <ggml.h>
 #include <gguf.h>
 
@@ -143,17 +144,29 @@ StoredType type_of_tensor(const at::Tensor& tensor, StoredType matrices) {
   return tensor.dim() == 1 ? StoredType::kFloat32 : matrices;
 }
 
-void describe_tensors(gguf_context* out, const DrafterParams& params, StoredType type) {
-  const std::size_t count = 3 + 11 * params.layers.size();
+// Calls visit(name of ours, llama.cpp's name, tensor) for everything the file holds.
+template <class Visit>
+void visit_tensors(const LoadedDrafter& drafter, const at::Tensor& head, const Visit& visit) {
+  visit_params(drafter.params,
+               [&](const std::string& name, const at::Tensor& tensor) { visit(name, gguf_name(name), tensor); });
+  if (drafter.vocab.whole()) return;
+  visit("head", "output.weight", head);
+  visit(kDraftVocabTensor, kDraftVocabTensor,
+        at::tensor(std::vector<std::int64_t>(drafter.vocab.ids.begin(), drafter.vocab.ids.end())));
+}
+
+void describe_tensors(gguf_context* out, const LoadedDrafter& drafter, const at::Tensor& head, StoredType type) {
+  const std::size_t count = 3 + 11 * drafter.params.layers.size() + 2;
   const std::unique_ptr<ggml_context, GgmlDeleter> descriptions(
       ggml_init({.mem_size = count * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
   DRAFTSMITH_ASSERT(descriptions != nullptr);
-  visit_params(params, [&](const std::string& name, const at::Tensor& tensor) {
+  visit_tensors(drafter, head, [&](const std::string&, const std::string& name, const at::Tensor& tensor) {
     static constexpr ggml_type kTypes[] = {GGML_TYPE_F32, GGML_TYPE_BF16, GGML_TYPE_F16};
-    const ggml_type stored = kTypes[static_cast<int>(type_of_tensor(tensor, type))];
+    const bool ids = tensor.scalar_type() == at::kLong;
+    const ggml_type stored = ids ? GGML_TYPE_I64 : kTypes[static_cast<int>(type_of_tensor(tensor, type))];
     ggml_tensor* t = tensor.dim() == 1 ? ggml_new_tensor_1d(descriptions.get(), stored, tensor.size(0))
                                        : ggml_new_tensor_2d(descriptions.get(), stored, tensor.size(1), tensor.size(0));
-    ggml_set_name(t, gguf_name(name).c_str());
+    ggml_set_name(t, name.c_str());
     gguf_add_tensor(out, t);
   });
 }
@@ -168,26 +181,29 @@ void require_replaceable(const fs::path& file, const fs::path& target_gguf) {
 
 }  // namespace
 
-void export_gguf(const LoadedDrafter& drafter, const fs::path& target_gguf, const fs::path& file, StoredType type) {
+void export_gguf(const LoadedDrafter& drafter, const fs::path& target_gguf, const fs::path& file, StoredType type,
+                 const at::Tensor& head) {
   check_drafter_config(drafter.config);
   causal_in_all_layers(drafter.config);
   const GgufFile target = read_gguf(target_gguf);
   check_target(drafter.config, target);
   require_replaceable(file, target_gguf);
+  if (!drafter.vocab.whole()) check_draft_head(drafter, head);
 
   const GgufContext out(gguf_init_empty());
   set_keys(out.get(), drafter.config, target, type);
   gguf_set_kv(out.get(), tokenizer_keys(target_gguf).get());
   set_u32(out.get(), "tokenizer.ggml.mask_token_id", drafter.config.mask_token_id);
-  describe_tensors(out.get(), drafter.params, type);
+  describe_tensors(out.get(), drafter, head, type);
 
   std::vector<std::byte> front(gguf_get_meta_size(out.get()));
   gguf_get_meta_data(out.get(), front.data());
   WholeFile written(file);
   written.write(front);
   const std::size_t alignment = gguf_get_alignment(out.get());
-  visit_params(drafter.params, [&](const std::string& name, const at::Tensor& tensor) {
-    const at::Tensor stored = to_stored(name, tensor, type_of_tensor(tensor, type));
+  visit_tensors(drafter, head, [&](const std::string& name, const std::string&, const at::Tensor& tensor) {
+    const bool ids = tensor.scalar_type() == at::kLong;
+    const at::Tensor stored = ids ? tensor : to_stored(name, tensor, type_of_tensor(tensor, type));
     const std::span<const std::byte> bytes = bytes_of(stored);
     written.write(bytes);
     written.write(std::vector<std::byte>((alignment - bytes.size() % alignment) % alignment));

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "draftsmith/nn/test_random.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/gguf.h"
 #include "draftsmith/store/test_folder.h"
@@ -116,6 +117,28 @@ TEST(GgufFile, HoldsEveryTensorInItsType) {
     expect("blk.1.ffn_up.weight", layer.up_proj);
     expect("blk.1.ffn_down.weight", layer.down_proj);
   }
+}
+
+TEST(GgufFile, HoldsTheRowsOfASmallerVocabulary) {
+  const TestFolder folder;
+  LoadedDrafter drafter = small_drafter();
+  drafter.vocab.ids = {1, 5, 48000};
+  drafter.config.draft_vocab_size = 3;
+  Rng rng(9, RngPurpose::kTest);
+  const at::Tensor head = random_tensor(rng, {3, drafter.config.hidden_size});
+  export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32, head);
+  const GgufFile file = read_gguf(folder / "d.gguf");
+  EXPECT_EQ(file.tensors.size(), 27u);
+  EXPECT_TRUE(stored_tensor(file, "output.weight", at::kFloat).equal(head));
+  ASSERT_NE(file.find_tensor("d2t"), nullptr);
+  EXPECT_EQ(file.find_tensor("d2t")->type_name, "I64");
+  std::int64_t ids[3];  // absolute, unlike those of a Hugging Face folder
+  std::ifstream in(folder / "d.gguf", std::ios::binary);
+  in.seekg(-static_cast<std::streamoff>(file.find_tensor("d2t")->num_bytes + 8), std::ios::end);
+  in.read(reinterpret_cast<char*>(ids), sizeof ids);
+  EXPECT_EQ(ids[0], 1);
+  EXPECT_EQ(ids[1], 5);
+  EXPECT_EQ(ids[2], 48000);
 }
 
 TEST(GgufFile, IsLoadedByLlamaCpp) {

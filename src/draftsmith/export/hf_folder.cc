@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/safetensors.h"
 
@@ -74,7 +75,7 @@ void replace_folder(const fs::path& folder, const std::function<void(const fs::p
 
 }  // namespace
 
-void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType type) {
+void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType type, const at::Tensor& head) {
   require(type != StoredType::kFloat16, "a Hugging Face folder of a drafter is stored as bf16 or f32, not f16");
   check_drafter_config(drafter.config);
   // "out/" names the same folder as "out".
@@ -84,13 +85,20 @@ void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType 
 
   std::vector<at::Tensor> owners;
   std::vector<TensorToWrite> tensors;
-  visit_params(drafter.params, [&](const std::string& name, const at::Tensor& tensor) {
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
     owners.push_back(to_stored(name, tensor, type));
     tensors.push_back({.name = name,
                        .dtype = type == StoredType::kFloat32 ? DType::kF32 : DType::kBF16,
                        .shape = tensor.sizes().vec(),
                        .bytes = bytes_of(owners.back())});
-  });
+  };
+  visit_params(drafter.params, add);
+  if (!drafter.vocab.whole()) {
+    check_draft_head(drafter, head);
+    add("lm_head.weight", head);
+    owners.push_back(draft_vocab_to_offsets(drafter.vocab));
+    tensors.push_back(tensor_to_write(kDraftVocabTensor, owners.back()));
+  }
   const std::string config =
       drafter_config_to_json(drafter.config, type == StoredType::kFloat32 ? "float32" : "bfloat16");
   const auto fill = [&](const fs::path& temporary) {

@@ -1,5 +1,5 @@
 // A drafter as a Hugging Face folder: config.json and model.safetensors with z-lab's keys and names, as z-lab's code,
-// SGLang and vLLM load it. No embedding, no head, no prefix.
+// SGLang and vLLM load it. No embedding, no prefix; a head only with a smaller draft vocabulary.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,9 @@ namespace draftsmith {
 
 // The folder appears whole or not at all. An existing one is replaced only when it is empty or an earlier export
 // (nothing in it but config.json of a DFlash drafter and safetensors); anything else is refused, naming what stands in
-// the way.
-void export_hf(const LoadedDrafter& drafter, const std::filesystem::path& folder, StoredType type);
+// the way. `head` [V_draft, H], the target's rows of the drafter's vocabulary, is stored as lm_head.weight beside d2t;
+// it may be left out when the vocabulary is whole.
+void export_hf(const LoadedDrafter& drafter, const std::filesystem::path& folder, StoredType type,
+               const at::Tensor& head = {});
 
 }  // namespace draftsmith

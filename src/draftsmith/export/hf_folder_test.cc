@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "draftsmith/nn/tensor_io.h"
+#include "draftsmith/nn/test_random.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/safetensors.h"
 #include "draftsmith/store/test_folder.h"
@@ -69,6 +71,23 @@ void expect_same(const LoadedDrafter& read, const LoadedDrafter& written, at::Sc
   });
   EXPECT_EQ(i, tensors.size());
   EXPECT_EQ(drafter_config_to_json(read.config, "float32"), drafter_config_to_json(written.config, "float32"));
+}
+
+// vLLM's convention: target id = row + d2t[row], and rows of the head under lm_head.
+TEST(HfFolder, HoldsASmallerVocabulary) {
+  const TestFolder folder;
+  LoadedDrafter drafter = small_drafter();
+  drafter.vocab.ids = {1, 5, 49};
+  drafter.config.draft_vocab_size = 3;
+  Rng rng(9, RngPurpose::kTest);
+  const at::Tensor head = random_tensor(rng, {3, 24});
+  export_hf(drafter, folder / "out", StoredType::kFloat32, head);
+  const SafetensorsFile file(folder / "out" / "model.safetensors");
+  EXPECT_EQ(file.copy<std::int64_t>("d2t", DType::kI64), (std::vector<std::int64_t>{1, 4, 47}));
+  EXPECT_TRUE(float_tensor_from_safetensors(file, "lm_head.weight", {3, 24}).equal(head));
+  const LoadedDrafter read = read_drafter_folder(folder / "out");
+  EXPECT_EQ(read.vocab.ids, drafter.vocab.ids);
+  EXPECT_EQ(read.config.draft_vocab_size, 3);
 }
 
 TEST(HfFolder, IsReadBackAsItWasWritten) {

@@ -25,6 +25,11 @@ at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredTy
   return stored;
 }
 
+void check_draft_head(const LoadedDrafter& drafter, const at::Tensor& head) {
+  DRAFTSMITH_ASSERT(head.defined() && head.dim() == 2 && head.size(1) == drafter.config.hidden_size);
+  DRAFTSMITH_ASSERT(head.size(0) == drafter.vocab.size(drafter.config.vocab_size));
+}
+
 std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
   DRAFTSMITH_ASSERT(contiguous.is_contiguous());
   return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "draftsmith/draft/drafter.h"
+
 namespace draftsmith {
 
 enum class StoredType { kFloat32, kBFloat16, kFloat16 };
@@ -17,6 +19,8 @@ StoredType stored_type_from_text(const std::string& text);
 // A contiguous copy (or the tensor itself) in the stored type. Refuses, by `name`, values that are no numbers, among
 // them those that overflow the type.
 at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredType type);
+// A head that goes with a drafter of a smaller vocabulary has its rows; an assertion of ours otherwise.
+void check_draft_head(const LoadedDrafter& drafter, const at::Tensor& head);
 std::span<const std::byte> bytes_of(const at::Tensor& contiguous);
 
 }  // namespace draftsmith

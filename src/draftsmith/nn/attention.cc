@@ -19,18 +19,19 @@ void make_tiles(KeyRanges& ranges, std::int64_t group) {
                                          .tile_rows = flex::tile_rows_for(group)});
 }
 
+bool fused_attention_has_bf16_products() { return flex::default_isa() == flex::Isa::kAvx512Bf16; }
+
 std::string text_of_path(AttentionPath path) {
   if (path == AttentionPath::kPlain) return "plain tensor operations";
   return "fused kernels (" + std::string(flex::name_of(flex::default_isa())) + ")";
 }
 
-at::Tensor range_attention(const at::Tensor& q_HQD, const at::Tensor& k_context_HSD, const at::Tensor& v_context_HSD,
-                           const at::Tensor& k_block_HQD, const at::Tensor& v_block_HQD,
+at::Tensor range_attention(const at::Tensor& q_HQD, const at::Tensor& k_HND, const at::Tensor& v_HND,
                            const std::shared_ptr<const KeyRanges>& ranges) {
   DRAFTSMITH_ASSERT(q_HQD.size(1) == ranges->num_rows() && ranges->num_rows() % ranges->block_size == 0);
-  DRAFTSMITH_ASSERT(k_context_HSD.size(1) == ranges->num_context && q_HQD.size(0) % k_context_HSD.size(0) == 0);
+  DRAFTSMITH_ASSERT(k_HND.size(1) == ranges->num_context + ranges->num_rows() && q_HQD.size(0) % k_HND.size(0) == 0);
   const auto attention = ranges->tiles ? fused_attention : plain_attention;
-  return attention(q_HQD, k_context_HSD, v_context_HSD, k_block_HQD, v_block_HQD, ranges);
+  return attention(q_HQD, k_HND, v_HND, ranges);
 }
 
 }  // namespace draftsmith

@@ -1,6 +1,7 @@
 // The drafter's attention behind one call: queries see a range of context keys and a range of block keys each.
-// Shapes: q [Hq, Q, D], context k/v [Hkv, S, D], block k/v [Hkv, Q, D], result [Hq, Q, D]; Hq is a multiple of Hkv.
-// The two key/value sources are never concatenated by the caller. Scale is 1/sqrt(D). fp32 or bf16 (softmax in fp32).
+// Shapes: q [Hq, Q, D], k/v [Hkv, N, D] with the S context keys first and the Q block keys behind them (N = S + Q),
+// result [Hq, Q, D] over memory [Q, Hq, D]; Hq is a multiple of Hkv. Scale is 1/sqrt(D). fp32 or bf16 (softmax in
+// fp32).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,17 +42,22 @@ constexpr AttentionPath attention_path_for(std::int64_t head_dim) {
 // layers.
 void make_tiles(KeyRanges& ranges, std::int64_t group);
 
+// Whether this machine multiplies bf16 by itself: figures that are asked of bf16 hold only there.
+bool fused_attention_has_bf16_products();
+
 // "fused kernels (avx512_bf16)" or "plain tensor operations".
 std::string text_of_path(AttentionPath path);
+
+// Gives back the memory that the fused kernels work in and keep from call to call, of this thread.
+void release_attention_workspace();
 
 // Bytes of the scores of one layer, which the plain way computes (in pieces) and the fused one never holds.
 constexpr std::int64_t plain_score_bytes(std::int64_t heads, std::int64_t queries, std::int64_t context) {
   return heads * queries * (context + queries) * 4;
 }
 
-// Differentiable in all five tensors. Fused where the ranges have tiles; the plain way otherwise.
-at::Tensor range_attention(const at::Tensor& q_HQD, const at::Tensor& k_context_HSD, const at::Tensor& v_context_HSD,
-                           const at::Tensor& k_block_HQD, const at::Tensor& v_block_HQD,
+// Differentiable in q, k and v. Fused where the ranges have tiles; the plain way otherwise.
+at::Tensor range_attention(const at::Tensor& q_HQD, const at::Tensor& k_HND, const at::Tensor& v_HND,
                            const std::shared_ptr<const KeyRanges>& ranges);
 
 }  // namespace draftsmith

@@ -7,13 +7,11 @@ namespace draftsmith {
 
 // On flex: neither scores nor masks in memory; keeps the result and the log-sum-exp for backward, and no second copy of
 // keys and values. Needs ranges->tiles.
-at::Tensor fused_attention(const at::Tensor& q_HQD, const at::Tensor& k_context_HSD, const at::Tensor& v_context_HSD,
-                           const at::Tensor& k_block_HQD, const at::Tensor& v_block_HQD,
+at::Tensor fused_attention(const at::Tensor& q_HQD, const at::Tensor& k_HND, const at::Tensor& v_HND,
                            const std::shared_ptr<const KeyRanges>& ranges);
 
 // On plain tensor operations, in fp32.
-at::Tensor plain_attention(const at::Tensor& q_HQD, const at::Tensor& k_context_HSD, const at::Tensor& v_context_HSD,
-                           const at::Tensor& k_block_HQD, const at::Tensor& v_block_HQD,
+at::Tensor plain_attention(const at::Tensor& q_HQD, const at::Tensor& k_HND, const at::Tensor& v_HND,
                            const std::shared_ptr<const KeyRanges>& ranges);
 
 }  // namespace draftsmith

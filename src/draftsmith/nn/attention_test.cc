@@ -71,7 +71,7 @@ at::Tensor attend(Way way, const std::vector<at::Tensor>& x, const Inputs& in) {
   if (way == Way::kDense) return dense(x, *in.ranges);
   const auto ranges = std::make_shared<KeyRanges>(*in.ranges);
   if (way == Way::kFused) make_tiles(*ranges, x[0].size(0) / x[1].size(0));
-  return range_attention(x[0], x[1], x[2], x[3], x[4], ranges);
+  return range_attention(x[0], at::cat({x[1], x[3]}, 1), at::cat({x[2], x[4]}, 1), ranges);
 }
 
 std::vector<at::Tensor> result_and_gradients(const Inputs& in, Way way, at::ScalarType type) {

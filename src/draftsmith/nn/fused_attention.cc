@@ -1,10 +1,12 @@
 // flex behind autograd: views over torch's tensors, torch's threads, one workspace that is kept.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/nn/attention_paths.h"
+#include "draftsmith/nn/step_clock.h"
 #include "flex/attention.h"
 
 namespace draftsmith {
@@ -24,10 +26,11 @@ class TorchThreads final : public flex::Executor {
 };
 
 // Grows to the largest call of this thread and stays: fresh memory would cost a page fault for every 4 KiB.
+thread_local std::vector<std::byte> kept_workspace;
+
 std::span<std::byte> workspace(std::int64_t bytes) {
-  static thread_local std::vector<std::byte> kept;
-  if (static_cast<std::int64_t>(kept.size()) < bytes) kept.resize(static_cast<std::size_t>(bytes));
-  return kept;
+  if (static_cast<std::int64_t>(kept_workspace.size()) < bytes) kept_workspace.resize(static_cast<std::size_t>(bytes));
+  return kept_workspace;
 }
 
 // [H, N, D] as [1, H, N, D]; D must be dense.
@@ -49,11 +52,17 @@ flex::View<float> lse_view(const at::Tensor& lse) {
 
 at::Tensor dense_rows(const at::Tensor& x) { return x.stride(2) == 1 ? x : x.contiguous(); }
 
+// Keys or values of the context, and of the blocks behind them.
+at::Tensor context_of(const at::Tensor& x, std::int64_t queries) { return x.narrow(1, 0, x.size(1) - queries); }
+at::Tensor block_of(const at::Tensor& x, std::int64_t queries) { return x.narrow(1, x.size(1) - queries, queries); }
+
+// x = q, k, v.
 template <class T>
 flex::Inputs<T> inputs_of(const variable_list& x) {
+  const std::int64_t n = x[0].size(1);
   return {constant_view<T>(x[0]),
-          {constant_view<T>(x[1]), constant_view<T>(x[2])},
-          {constant_view<T>(x[3]), constant_view<T>(x[4])}};
+          {constant_view<T>(context_of(x[1], n)), constant_view<T>(context_of(x[2], n))},
+          {constant_view<T>(block_of(x[1], n)), constant_view<T>(block_of(x[2], n))}};
 }
 
 template <class T>
@@ -68,10 +77,11 @@ template <class T>
 void run_backward(const variable_list& x, const flex::BlockMask& mask, const at::Tensor& d_o, const variable_list& dx) {
   TorchThreads threads;
   const flex::Inputs<T> in = inputs_of<T>(x);
-  flex::backward(in, flex::Saved<T>{constant_view<T>(x[5]), constant_view<T>(d_o), lse_view(x[6])},
+  const std::int64_t n = x[0].size(1);
+  flex::backward(in, flex::Saved<T>{constant_view<T>(x[3]), constant_view<T>(d_o), lse_view(x[4])},
                  flex::Gradients<T>{mutable_view<T>(dx[0]),
-                                    {mutable_view<T>(dx[1]), mutable_view<T>(dx[2])},
-                                    {mutable_view<T>(dx[3]), mutable_view<T>(dx[4])}},
+                                    {mutable_view<T>(context_of(dx[1], n)), mutable_view<T>(context_of(dx[2], n))},
+                                    {mutable_view<T>(block_of(dx[1], n)), mutable_view<T>(block_of(dx[2], n))}},
                  mask, flex::Run{threads, workspace(flex::backward_workspace(in, mask, threads.num_threads()))});
 }
 
@@ -81,15 +91,16 @@ struct RangesHolder : torch::CustomClassHolder {
 };
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k_context,
-                            const at::Tensor& v_context, const at::Tensor& k_block, const at::Tensor& v_block,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::shared_ptr<const KeyRanges>& ranges) {
+    const TimedPart timed(StepPart::kAttention);
     variable_list saved;
-    for (const at::Tensor& x : {q, k_context, v_context, k_block, v_block}) {
+    for (const at::Tensor& x : {q, k, v}) {
       DRAFTSMITH_ASSERT(x.scalar_type() == q.scalar_type());
       saved.push_back(dense_rows(x));
     }
-    const at::Tensor o = at::empty(q.sizes(), q.options());
+    // Rows of all heads side by side, as the next projection reads them.
+    const at::Tensor o = at::empty({q.size(1), q.size(0), q.size(2)}, q.options()).transpose(0, 1);
     const at::Tensor lse = at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat));
     if (q.scalar_type() == at::kBFloat16) {
       run_forward<flex::BFloat16>(saved, *ranges->tiles, o, lse);
@@ -104,11 +115,13 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const TimedPart timed(StepPart::kAttention);
     const auto holder = ctx->saved_data["ranges"].toCapsule();
     const flex::BlockMask& mask = *static_cast<const RangesHolder&>(*holder).ranges->tiles;
     const variable_list saved = ctx->get_saved_variables();
     variable_list dx;
-    for (std::size_t i = 0; i < 5; ++i) dx.push_back(at::empty(saved[i].sizes(), saved[i].options()));
+    for (std::size_t i = 0; i < 3; ++i)
+      dx.push_back(at::empty_strided(saved[i].sizes(), saved[i].strides(), saved[i].options()));
     const at::Tensor d_o = dense_rows(grads[0]);
     if (saved[0].scalar_type() == at::kBFloat16) {
       run_backward<flex::BFloat16>(saved, mask, d_o, dx);
@@ -122,10 +135,11 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
 
 }  // namespace
 
-at::Tensor fused_attention(const at::Tensor& q_HQD, const at::Tensor& k_context_HSD, const at::Tensor& v_context_HSD,
-                           const at::Tensor& k_block_HQD, const at::Tensor& v_block_HQD,
+void release_attention_workspace() { kept_workspace = {}; }
+
+at::Tensor fused_attention(const at::Tensor& q_HQD, const at::Tensor& k_HND, const at::Tensor& v_HND,
                            const std::shared_ptr<const KeyRanges>& ranges) {
-  return FusedAttention::apply(q_HQD, k_context_HSD, v_context_HSD, k_block_HQD, v_block_HQD, ranges);
+  return FusedAttention::apply(q_HQD, k_HND, v_HND, ranges);
 }
 
 }  // namespace draftsmith

@@ -140,6 +140,90 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
   }
 };
 
+// ---- add_rms_norm ----------------------------------------------------------------------------------------------
+
+template <class Y>
+DRAFTSMITH_CLONES void add_norm_rows(const float* x, const Y* delta, const float* weight, double eps, float* sum, Y* y,
+                                     std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = 0; r < rows; ++r, x += width, delta += width, sum += width, y += width) {
+    for (std::int64_t i = 0; i < width; i += kLanes) {
+      Vec v, d;
+      load(v, x + i, width - i);
+      load(d, delta + i, width - i);
+      v += d;
+      store(sum + i, v, width - i);
+    }
+    norm_rows(sum, weight, eps, y, 1, width);
+  }
+}
+
+// The gradient of the norm joins that of the sum (none where dsum is null); it is the residual's and delta's alike.
+template <class Y>
+DRAFTSMITH_CLONES void add_norm_rows_backward(const float* sum, const float* weight, double eps, const Y* dy,
+                                              const float* dsum, float* dx, Y* ddelta, float* dweight,
+                                              std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = 0; r < rows; ++r, sum += width, dy += width, dx += width, ddelta += width) {
+    norm_rows_backward(sum, weight, eps, dy, dx, dweight, 1, width);
+    for (std::int64_t i = 0; i < width; i += kLanes) {
+      Vec v, d;
+      load(v, dx + i, width - i);
+      if (dsum != nullptr) {
+        load(d, dsum + r * width + i, width - i);
+        v += d;
+        store(dx + i, v, width - i);
+      }
+      store(ddelta + i, v, width - i);
+    }
+  }
+}
+
+// The norm and delta have one type, the compute type.
+struct AddRmsNorm : torch::autograd::Function<AddRmsNorm> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x_in, const at::Tensor& delta_in,
+                               const at::Tensor& weight, double eps) {
+    const at::Tensor x = x_in.contiguous(), delta = delta_in.contiguous();
+    DRAFTSMITH_ASSERT(x.scalar_type() == at::kFloat && x.sizes() == delta.sizes());
+    const std::int64_t width = weight.numel(), rows = x.numel() / width;
+    const at::Tensor sum = at::empty_like(x), y = at::empty_like(delta);
+    const float *w = weight.const_data_ptr<float>(), *px = x.const_data_ptr<float>();
+    float* psum = sum.data_ptr<float>();
+    with_data(delta, [&](auto* pdelta) {
+      auto* py = static_cast<decltype(pdelta)>(y.data_ptr());
+      for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t) {
+        const std::int64_t at = begin * width;
+        add_norm_rows(px + at, pdelta + at, w, eps, psum + at, py + at, end - begin, width);
+      });
+    });
+    ctx->save_for_backward({sum, weight});
+    ctx->saved_data["eps"] = eps;
+    ctx->set_materialize_grads(false);
+    return {sum, y};
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &sum = saved[0], &weight = saved[1];
+    DRAFTSMITH_ASSERT(grads[1].defined());
+    const at::Tensor dy = grads[1].contiguous(), dsum = grads[0].defined() ? grads[0].contiguous() : at::Tensor();
+    const std::int64_t width = weight.numel(), rows = sum.numel() / width;
+    const double eps = ctx->saved_data["eps"].toDouble();
+    const at::Tensor dx = at::empty_like(sum), ddelta = at::empty_like(dy),
+                     dweight = at::zeros({num_pieces(rows), width}, weight.options());
+    const float *w = weight.const_data_ptr<float>(), *psum = sum.const_data_ptr<float>(),
+                *pdsum = dsum.defined() ? dsum.const_data_ptr<float>() : nullptr;
+    float *pdx = dx.data_ptr<float>(), *dw = dweight.data_ptr<float>();
+    with_data(dy, [&](auto* pdy) {
+      auto* pddelta = static_cast<decltype(pdy)>(ddelta.data_ptr());
+      for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
+        const std::int64_t at = begin * width;
+        add_norm_rows_backward(psum + at, w, eps, pdy + at, pdsum != nullptr ? pdsum + at : nullptr, pdx + at,
+                               pddelta + at, dw + piece * width, end - begin, width);
+      });
+    });
+    return {dx, ddelta, dweight.sum(0), at::Tensor()};
+  }
+};
+
 // ---- swiglu ----------------------------------------------------------------------------------------------------
 
 DRAFTSMITH_INLINE void sigmoid(Vec& v) {
@@ -182,6 +266,7 @@ constexpr std::int64_t kElementsPerTask = 1 << 14;
 
 struct Swiglu : torch::autograd::Function<Swiglu> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate_in, const at::Tensor& up_in) {
+    const TimedPart timed(StepPart::kMlp);
     const at::Tensor gate = gate_in.contiguous(), up = up_in.contiguous(), y = at::empty_like(gate);
     with_data(gate, [&](auto* g) {
       const auto* u = static_cast<decltype(g)>(up.data_ptr());
@@ -196,6 +281,7 @@ struct Swiglu : torch::autograd::Function<Swiglu> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
+    const TimedPart timed(StepPart::kMlp);
     const at::Tensor &gate = saved[0], &up = saved[1];
     const at::Tensor dy = grads[0].contiguous(), dgate = at::empty_like(gate), dup = at::empty_like(up);
     with_data(gate, [&](auto* g) {
@@ -213,32 +299,44 @@ struct Swiglu : torch::autograd::Function<Swiglu> {
 // ---- linear ----------------------------------------------------------------------------------------------------
 
 struct Linear : torch::autograd::Function<Linear> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, std::int64_t part) {
+    const TimedPart timed(static_cast<StepPart>(part));
     const at::Tensor w = weight.to(x.scalar_type());
     ctx->save_for_backward({x, w});
+    ctx->saved_data["part"] = part;
+    ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
     return at::mm(x, w.t());
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const TimedPart timed(static_cast<StepPart>(ctx->saved_data["part"].toInt()));
+    const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor& dy = grads[0];
     at::Tensor dx, dweight;
     if (ctx->needs_input_grad(0)) dx = at::mm(dy, saved[1]);
-    if (ctx->needs_input_grad(1)) dweight = at::mm(dy.t(), saved[0]).to(at::kFloat);
-    return {dx, dweight};
+    if (ctx->needs_input_grad(1)) dweight = at::mm(dy.t(), saved[0]).to(type);
+    return {dx, dweight, at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, StepPart part) {
   if (!c10::GradMode::is_enabled() && are_few_rows(x.size(0), x.scalar_type()))
     return linear_few_rows(x, weight.to(x.scalar_type()).contiguous());
-  return Linear::apply(x, weight);
+  return Linear::apply(x, weight, static_cast<std::int64_t>(part));
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result) {
   return RmsNorm::apply(x, weight, eps, static_cast<std::int64_t>(result));
+}
+
+Normed add_rms_norm(const Stream& x, const at::Tensor& weight, double eps, at::ScalarType result) {
+  if (!x.delta.defined()) return {x.residual, rms_norm(x.residual, weight, eps, result)};
+  DRAFTSMITH_ASSERT(x.delta.scalar_type() == result);
+  const variable_list out = AddRmsNorm::apply(x.residual, x.delta, weight, eps);
+  return {out[0], out[1]};
 }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) { return Swiglu::apply(gate, up); }

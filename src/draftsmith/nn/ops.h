@@ -1,5 +1,6 @@
 // The small operations of a transformer layer, each differentiable, each one pass over memory. N rows, D width, h
-// heads. Arithmetic is fp32 whatever the types of the arguments; parameters are fp32 masters and get fp32 gradients.
+// heads. Arithmetic is fp32 whatever the types of the arguments; norm weights are fp32, and every parameter gets a
+// gradient of its own type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,14 +8,27 @@
 #include <cstdint>
 #include <span>
 
+#include "draftsmith/nn/step_clock.h"
+
 namespace draftsmith {
 
 // y = x W^T. x [N, in] in the compute type (fp32 or bf16), weight [out, in], cast to x's type inside. A few rows
-// without gradients go to linear_few_rows.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
+// without gradients go to linear_few_rows. With gradients its time counts for `part`.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, StepPart part = StepPart::kProjections);
 
 // y = x / sqrt(mean(x^2) + eps) * weight over the last dimension; x fp32 or bf16, y of type `result`.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);
+
+// The residual stream x = residual + delta, residual fp32; without delta yet where it is undefined.
+struct Stream {
+  at::Tensor residual, delta;
+};
+// Adds delta to the residual and normalises the sum, in one pass each way.
+struct Normed {
+  at::Tensor sum;     // x, fp32
+  at::Tensor normed;  // rms_norm(x) in `result`
+};
+Normed add_rms_norm(const Stream& x, const at::Tensor& weight, double eps, at::ScalarType result);
 
 // silu(gate) * up, both [N, D] of one type.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);

@@ -58,6 +58,40 @@ TEST(RmsNorm, HalfPrecisionRoundsOnce) {
   }
 }
 
+// Both results count: the sum goes on as the stream, the norm into the next product.
+TEST(AddRmsNorm, EqualsASumAndItsNorm) {
+  Rng rng(7, RngPurpose::kTest);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t width : {3, 48, 65}) {
+      for (const bool use_sum : {true, false}) {
+        const auto joined = [&](const at::Tensor& sum, const at::Tensor& normed) {
+          return use_sum ? at::cat({sum, normed.to(at::kFloat)}, 1) : normed.to(at::kFloat);
+        };
+        const auto fused = [&](const auto& x) {
+          const Normed y = add_rms_norm({x[0], x[1]}, x[2], 1e-6, type);
+          return joined(y.sum, y.normed);
+        };
+        const auto plain = [&](const auto& x) {
+          const at::Tensor sum = x[0] + x[1].to(at::kFloat);
+          return joined(sum, plain_norm(sum, x[2], 1e-6).to(type));
+        };
+        expect_same(
+            fused, plain,
+            {random_tensor(rng, {130, width}), random_tensor(rng, {130, width}).to(type), random_tensor(rng, {width})},
+            type == at::kFloat ? 3e-6 : 1.0 / 128);
+      }
+    }
+  }
+}
+
+TEST(AddRmsNorm, WithoutDeltaIsTheNormAlone) {
+  Rng rng(8, RngPurpose::kTest);
+  const at::Tensor x = random_tensor(rng, {5, 12}), w = random_tensor(rng, {12});
+  const Normed y = add_rms_norm({x, {}}, w, 1e-6, at::kBFloat16);
+  EXPECT_TRUE(y.sum.equal(x));
+  EXPECT_TRUE(y.normed.equal(rms_norm(x, w, 1e-6, at::kBFloat16)));
+}
+
 TEST(Swiglu, EqualsItsFormulaAlsoFarOut) {
   Rng rng(3, RngPurpose::kTest);
   const auto plain = [](const auto& x) { return at::silu(x[0]) * x[1]; };

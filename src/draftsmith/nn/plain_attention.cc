@@ -8,6 +8,7 @@
 // keys. Inside, everything is fp32: products of this size cost little and scores keep their digits under bf16 inputs.
 #include <ATen/Parallel.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -21,6 +22,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/nn/attention_paths.h"
 #include "draftsmith/nn/attention_rows.h"
+#include "draftsmith/nn/step_clock.h"
 
 namespace draftsmith {
 namespace {
@@ -74,8 +76,14 @@ std::vector<Chunk> plan_chunks(const KeyRanges& ranges, std::int64_t heads) {
   return chunks;
 }
 
-at::Tensor as_float(const at::Tensor& t) { return t.to(at::kFloat); }  // context: any strides will do
-at::Tensor as_dense(const at::Tensor& t) { return t.to(at::kFloat).contiguous(); }
+// Keys or values of the context (any strides will do) and of the blocks (dense), both fp32.
+struct Split {
+  at::Tensor context, block;
+};
+Split split(const at::Tensor& all, const KeyRanges& ranges) {
+  return {all.narrow(1, 0, ranges.num_context).to(at::kFloat),
+          all.narrow(1, ranges.num_context, ranges.num_rows()).to(at::kFloat).contiguous()};
+}
 
 // Rows of a chunk of [Hq, Q, D] as [Hkv, G * R, D] in fp32.
 at::Tensor gather(const at::Tensor& x, const Chunk& chunk, std::int64_t kv_heads) {
@@ -114,12 +122,13 @@ struct RangesHolder : torch::CustomClassHolder {
 };
 
 struct RangeAttention : torch::autograd::Function<RangeAttention> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k_context,
-                            const at::Tensor& v_context, const at::Tensor& k_block, const at::Tensor& v_block,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k_all, const at::Tensor& v_all,
                             const std::shared_ptr<const KeyRanges>& ranges) {
-    const std::int64_t kv_heads = k_context.size(0);
-    const at::Tensor k = as_float(k_context), v = as_float(v_context), kb = as_dense(k_block), vb = as_dense(v_block);
-    const at::Tensor out = at::empty(q.sizes(), q.options());
+    const TimedPart timed(StepPart::kAttention);
+    const std::int64_t kv_heads = k_all.size(0);
+    const auto [k, kb] = split(k_all, *ranges);
+    const auto [v, vb] = split(v_all, *ranges);
+    const at::Tensor out = at::empty({q.size(1), q.size(0), q.size(2)}, q.options()).transpose(0, 1);
     const at::Tensor lse = at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat));
     for (const Chunk& chunk : plan_chunks(*ranges, q.size(0))) {
       const AttentionRows rows = rows_of(*ranges, chunk, q, kv_heads);
@@ -132,19 +141,21 @@ struct RangeAttention : torch::autograd::Function<RangeAttention> {
       if (chunk.num_keys > 0) o_chunk.baddbmm_(scores, v.narrow(1, chunk.key_begin, chunk.num_keys));
       scatter(o_chunk, chunk, out);
     }
-    ctx->save_for_backward({q, k_context, v_context, k_block, v_block, out, lse});
+    ctx->save_for_backward({q, k_all, v_all, out, lse});
     ctx->saved_data["ranges"] = c10::IValue::make_capsule(c10::make_intrusive<RangesHolder>(ranges));
     return out;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads_in) {
+    const TimedPart timed(StepPart::kAttention);
     const at::Tensor& d_out = grads_in[0];
     const auto holder = ctx->saved_data["ranges"].toCapsule();
     const KeyRanges& ranges = *static_cast<const RangesHolder&>(*holder).ranges;
     const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor &q = saved[0], &out = saved[5], &lse = saved[6];
+    const at::Tensor &q = saved[0], &out = saved[3], &lse = saved[4];
     const std::int64_t kv_heads = saved[1].size(0);
-    const at::Tensor k = as_float(saved[1]), v = as_float(saved[2]), kb = as_dense(saved[3]), vb = as_dense(saved[4]);
+    const auto [k, kb] = split(saved[1], ranges);
+    const auto [v, vb] = split(saved[2], ranges);
     const at::Tensor dq = at::empty(q.sizes(), q.options());
     const at::Tensor dk = at::zeros(k.sizes(), k.options()), dv = at::zeros(v.sizes(), v.options()),
                      dkb = at::zeros_like(kb), dvb = at::zeros_like(vb);
@@ -173,16 +184,15 @@ struct RangeAttention : torch::autograd::Function<RangeAttention> {
       scatter(dq_chunk, chunk, dq);
     }
     const at::ScalarType type = q.scalar_type();
-    return {dq, dk.to(type), dv.to(type), dkb.to(type), dvb.to(type), at::Tensor()};
+    return {dq, at::cat({dk, dkb}, 1).to(type), at::cat({dv, dvb}, 1).to(type), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor plain_attention(const at::Tensor& q_HQD, const at::Tensor& k_context_HSD, const at::Tensor& v_context_HSD,
-                           const at::Tensor& k_block_HQD, const at::Tensor& v_block_HQD,
+at::Tensor plain_attention(const at::Tensor& q_HQD, const at::Tensor& k_HND, const at::Tensor& v_HND,
                            const std::shared_ptr<const KeyRanges>& ranges) {
-  return RangeAttention::apply(q_HQD, k_context_HSD, v_context_HSD, k_block_HQD, v_block_HQD, ranges);
+  return RangeAttention::apply(q_HQD, k_HND, v_HND, ranges);
 }
 
 }  // namespace draftsmith

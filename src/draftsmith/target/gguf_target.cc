@@ -15,8 +15,6 @@
 namespace draftsmith {
 namespace {
 
-constexpr const char* kEmbedding = "token_embd.weight";
-constexpr const char* kHead = "output.weight";
 constexpr std::int64_t kMaxLayers = 512;  // of llama.cpp
 
 // A key that is one number, or a list with a number for each layer: its largest.
@@ -44,7 +42,8 @@ TargetInfo read_info(const llama_model& model, const GgufWeights& weights) {
   info.head_dim = file.integer(prefix + "attention.key_length")
                       .value_or(info.num_heads > 0 ? info.hidden_size / info.num_heads : 0);
   info.intermediate_size = largest_of(file, prefix + "feed_forward_length");
-  info.vocab_size = weights.find(kEmbedding)->shape[1];
+  info.vocab_size = weights.find(kEmbeddingTensor)->shape[1];
+  info.tied_head = weights.find(kHeadTensor) == nullptr;
   info.context_length = llama_model_n_ctx_train(&model);
   info.rope_theta = file.number(prefix + "rope.freq_base").value_or(10000.0);
   info.norm_eps = file.number(prefix + "attention.layer_norm_rms_epsilon")
@@ -54,9 +53,10 @@ TargetInfo read_info(const llama_model& model, const GgufWeights& weights) {
   for (std::int32_t id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
     if (llama_vocab_is_eog(vocab, id)) info.end_ids.push_back(id);
   }
-  require(llama_vocab_n_tokens(vocab) == info.vocab_size && weights.find(kEmbedding)->shape[0] == info.hidden_size,
-          file.path.string(), ": token_embd.weight is [", info.vocab_size, ", ", weights.find(kEmbedding)->shape[0],
-          "], the model has ", llama_vocab_n_tokens(vocab), " tokens and hidden size ", info.hidden_size);
+  require(
+      llama_vocab_n_tokens(vocab) == info.vocab_size && weights.find(kEmbeddingTensor)->shape[0] == info.hidden_size,
+      file.path.string(), ": token_embd.weight is [", info.vocab_size, ", ", weights.find(kEmbeddingTensor)->shape[0],
+      "], the model has ", llama_vocab_n_tokens(vocab), " tokens and hidden size ", info.hidden_size);
   return info;
 }
 
@@ -91,12 +91,12 @@ class GgufTarget final : public Target {
   const TargetInfo& info() const override { return loaded_->info; }
 
   at::Tensor embedding() override {
-    if (!embedding_.defined()) embedding_ = weights_.read(kEmbedding, dtype_);
+    if (!embedding_.defined()) embedding_ = weights_.read(kEmbeddingTensor, dtype_);
     return embedding_;
   }
   at::Tensor head() override {
-    if (weights_.find(kHead) == nullptr) return embedding();  // tied
-    if (!head_.defined()) head_ = weights_.read(kHead, dtype_);
+    if (weights_.find(kHeadTensor) == nullptr) return embedding();  // tied
+    if (!head_.defined()) head_ = weights_.read(kHeadTensor, dtype_);
     return head_;
   }
 
@@ -133,6 +133,9 @@ class GgufTarget final : public Target {
     const std::filesystem::path copy = options.copy_folder / bf16_copy_name(file);
     if (!std::filesystem::exists(copy)) {
       std::filesystem::create_directories(options.copy_folder);
+      if (options.notice)
+        options.notice(text_of("writing the target's weights as bf16 to ", copy.string(),
+                               "; model.feature_weights: native does without"));
       write_bf16_copy(file, copy, loaded_->threads);
     }
     auto other = std::make_shared<LoadedModel>(*loaded_);
@@ -176,12 +179,12 @@ void check_is_target(const GgufFile& file) {
   require(file.text("general.type").value_or("model") == "model", path, ": holds something of type ",
           file.text("general.type").value_or(""), ", not a whole model");
   require(!file.tensors.empty(), path, ": holds a vocabulary without weights");
-  const GgufTensor* embedding = file.find_tensor(kEmbedding);
+  const GgufTensor* embedding = file.find_tensor(kEmbeddingTensor);
   require(embedding != nullptr, path,
           ": has no tensor token_embd.weight; it is not a language model that can be a target");
   require(embedding->shape.size() == 2, path, ": token_embd.weight has ", embedding->shape.size(),
           " dimensions instead of 2");
-  const GgufTensor* head = file.find_tensor(kHead);
+  const GgufTensor* head = file.find_tensor(kHeadTensor);
   require(head == nullptr || head->shape == embedding->shape, path,
           ": output.weight and token_embd.weight differ in shape");
 

@@ -35,14 +35,15 @@ void check_taps(std::span<const std::int64_t> taps, std::int64_t num_target_laye
   require(!taps.empty(), "draft.taps is empty; name at least one layer of the target");
   for (std::size_t i = 0; i < taps.size(); ++i) {
     const std::int64_t tap = taps[i];
-    require(tap != num_target_layers - 1, "tap ", tap,
+    require(tap != num_target_layers - 1, "draft.taps: tap ", tap,
             " is the last layer of the target, whose output other programs only ",
-            "keep after the final norm; choose taps in 0 .. ", num_target_layers - 2);
-    require(tap >= 0 && tap < num_target_layers - 1, "tap ", tap, " is not a layer that can be tapped; the target has ",
-            num_target_layers, " layers, choose taps in 0 .. ", num_target_layers - 2);
+            "keep after the final norm; choose taps in 0 .. ", num_target_layers - 2, ", or [] for an even spread");
+    require(tap >= 0 && tap < num_target_layers - 1, "draft.taps: tap ", tap,
+            " is not a layer that can be tapped; the target has ", num_target_layers, " layers, choose taps in 0 .. ",
+            num_target_layers - 2, ", or [] for an even spread");
     require(std::find(taps.begin(), taps.begin() + static_cast<std::ptrdiff_t>(i), tap) ==
                 taps.begin() + static_cast<std::ptrdiff_t>(i),
-            "tap ", tap, " is listed twice; name each layer once");
+            "draft.taps: tap ", tap, " is listed twice; name each layer once");
   }
 }
 

@@ -26,6 +26,7 @@ struct TargetInfo {
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t vocab_size = 0;      // rows of the embedding
+  bool tied_head = true;            // the head is the embedding
   std::int64_t context_length = 0;  // trained context
   double rope_theta = 10000.0;
   double norm_eps = 1e-5;
@@ -106,6 +107,7 @@ struct TargetOptions {
   // Everything else always runs on the file itself.
   std::string feature_weights = "native";
   std::filesystem::path copy_folder = {};
+  std::function<void(const std::string&)> notice = {};  // told before the copy is written
 };
 // Checks the file before llama.cpp sees it, then loads it.
 std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options);

@@ -96,6 +96,7 @@ fs::path save_checkpoint(const fs::path& output, const CheckpointParts& parts, s
   visit_params(parts.params, [&](const std::string& name, const at::Tensor& tensor) {
     masters.push_back({name, tensor.detach()});
   });
+  if (!parts.vocab.whole()) masters.push_back({kDraftVocabTensor, draft_vocab_to_offsets(parts.vocab)});
   const std::vector<NamedTensor> moments = parts.optimizer.state();
   write_folder(folder, [&](const fs::path& temporary) {
     write_text_file(temporary / "config.json", drafter_config_to_json(parts.drafter, "float32"));

@@ -36,6 +36,7 @@ struct CheckpointParts {
   const TrainState& state;
   const DrafterConfig& drafter;
   const DrafterParams& params;
+  const DraftVocab& vocab;
   const Optimizer& optimizer;
 };
 // Writes the folder of state.step, then removes all but the `keep` newest (this one always stays). Returns the folder.

@@ -56,12 +56,21 @@ struct CheckpointTest : testing::Test {
     state.target = "fake";
     state.seed = 18446744073709551615ULL;
   }
+  DraftVocab vocab;
+
   fs::path save(std::int64_t step, std::int64_t keep) {
     state.step = step;
-    return save_checkpoint(run.config.output,
-                           {.state = state, .drafter = drafter, .params = params, .optimizer = *optimizer}, keep);
+    return save_checkpoint(
+        run.config.output,
+        {.state = state, .drafter = drafter, .params = params, .vocab = vocab, .optimizer = *optimizer}, keep);
   }
 };
+
+TEST_F(CheckpointTest, KeepsASmallerDraftVocabulary) {
+  vocab.ids = {0, 2, 3};
+  drafter.draft_vocab_size = 3;
+  EXPECT_EQ(read_drafter_folder(save(1, 2)).vocab.ids, vocab.ids);
+}
 
 TEST_F(CheckpointTest, IsADrafterAndGivesBackWhatWasSaved) {
   for (const NamedTensor& moment : optimizer->state()) moment.tensor.fill_(0.25);
@@ -186,9 +195,8 @@ TrainSummary train_saving_always(TinyRun& run, const std::string& output, std::i
   run.config.train.save_every = 1;
   run.config.train.warmup = 5;  // a rate that does not depend on where the run will end
   run.config.train.min_learning_rate = run.config.train.learning_rate;
-  const TrainHooks hooks{.progress = {},
-                         .notice = [&](const std::string& text) { notices->push_back(text); },
-                         .stop_requested = {}};
+  const TrainHooks hooks{
+      .progress = {}, .notice = [&](const std::string& text) { notices->push_back(text); }, .stop_requested = {}};
   const bool resume = latest_checkpoint(output, {}).has_value();
   return train(run.config, run.target, run.data, resolve_drafter_config(run.config, run.target.info(), 39), resume,
                hooks);
@@ -259,8 +267,7 @@ TEST(KilledRun, KeepsItsLastCheckpoint) {
   }
   EXPECT_EQ(folders, run.config.train.keep_checkpoints);
   TinyRun whole("undisturbed");
-  const TrainSummary straight =
-      train_saving_always(whole, (whole.folder / "run").string(), newest + 2, &notices);
+  const TrainSummary straight = train_saving_always(whole, (whole.folder / "run").string(), newest + 2, &notices);
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})
     EXPECT_EQ(read_text_file(straight.checkpoint / file), read_text_file(resumed.checkpoint / file)) << file;
 }

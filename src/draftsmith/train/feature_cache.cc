@@ -19,6 +19,7 @@ namespace draftsmith {
 namespace {
 
 constexpr std::int64_t kElementBytes = 2;  // bf16
+constexpr std::int64_t kBlockBytes = std::int64_t{64} << 20;
 
 // A file without a name: a crash leaves nothing behind.
 int nameless_file(const std::filesystem::path& folder) {
@@ -46,7 +47,7 @@ std::int64_t FeatureCache::capacity_tokens() const {
 
 bool FeatureCache::holds(std::int64_t document) const {
   const Entry& entry = entries_[document];
-  return entry.memory.defined() || entry.offset >= 0;
+  return entry.block >= 0 || entry.offset >= 0;
 }
 
 at::Tensor FeatureCache::row(std::span<const DocumentSpan> documents, std::int64_t length) {
@@ -60,7 +61,7 @@ at::Tensor FeatureCache::features_of(const DocumentSpan& document) {
   Entry& entry = entries_[document.document];
   DRAFTSMITH_ASSERT(entry.length == 0 || entry.length == document.length);
   entry.length = document.length;
-  if (entry.memory.defined()) return entry.memory;
+  if (entry.block >= 0) return blocks_[static_cast<std::size_t>(entry.block)].narrow(0, entry.row, entry.length);
   if (entry.offset >= 0) return read_from_disk(entry);
   at::Tensor features = compute(document);
   keep(entry, features);
@@ -84,12 +85,27 @@ at::Tensor FeatureCache::compute(const DocumentSpan& document) {
 void FeatureCache::keep(Entry& entry, const at::Tensor& features) {
   const std::int64_t bytes = features.numel() * kElementBytes;
   if (memory_used_ + bytes <= options_.memory_bytes) {
-    entry.memory = features;
+    keep_in_memory(entry, features);
     memory_used_ += bytes;
   } else if (disk_used_ + bytes > options_.disk_bytes || !write_to_disk(entry, features)) {
     return;
   }
   held_tokens_ += features.size(0);
+}
+
+// Blocks far above what the allocator keeps in its heap, and nothing else that stays for a document: what comes and
+// goes with every step would leave gaps around it, in the end as large as the features themselves.
+void FeatureCache::keep_in_memory(Entry& entry, const at::Tensor& features) {
+  const std::int64_t tokens = features.size(0);
+  if (blocks_.empty() || blocks_.back().size(0) - block_used_ < tokens) {
+    const std::int64_t rows = kBlockBytes / std::max<std::int64_t>(width_ * kElementBytes, 1);
+    blocks_.push_back(at::empty({std::max(rows, tokens), width_}, at::kBFloat16));
+    block_used_ = 0;
+  }
+  blocks_.back().narrow(0, block_used_, tokens).copy_(features);
+  entry.block = static_cast<std::int64_t>(blocks_.size()) - 1;
+  entry.row = block_used_;
+  block_used_ += tokens;
 }
 
 bool FeatureCache::write_to_disk(Entry& entry, const at::Tensor& features) {

@@ -48,13 +48,14 @@ class FeatureCache {
 
  private:
   struct Entry {
-    at::Tensor memory;
-    std::int64_t offset = -1;  // in the file
+    std::int64_t block = -1, row = 0;  // in memory
+    std::int64_t offset = -1;          // in the file
     std::int64_t length = 0;
   };
   at::Tensor features_of(const DocumentSpan& document);
   at::Tensor compute(const DocumentSpan& document);
   void keep(Entry& entry, const at::Tensor& features);
+  void keep_in_memory(Entry& entry, const at::Tensor& features);
   bool write_to_disk(Entry& entry, const at::Tensor& features);
   at::Tensor read_from_disk(const Entry& entry) const;
 
@@ -63,6 +64,8 @@ class FeatureCache {
   FeatureCacheOptions options_;
   std::int64_t width_ = 0;  // K*H (+ H)
   std::vector<Entry> entries_;
+  std::vector<at::Tensor> blocks_;  // kept memory, and how many rows of the newest are taken
+  std::int64_t block_used_ = 0;
   std::int64_t memory_used_ = 0, disk_used_ = 0, held_tokens_ = 0, computed_tokens_ = 0;
   double computed_seconds_ = 0;
   int file_ = -1;

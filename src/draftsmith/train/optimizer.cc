@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/nn/step_clock.h"
 
 namespace draftsmith {
 
@@ -28,7 +29,12 @@ Optimizer::Optimizer(const DrafterParams& params, const TrainConfig& config) : c
 }
 
 double Optimizer::step(double weight_sum, double learning_rate) {
-  DRAFTSMITH_ASSERT(weight_sum > 0);
+  const TimedPart timed(StepPart::kOptimizer);
+  if (weight_sum == 0) {  // no label of the step can be drafted: nothing to learn, but a step all the same
+    ++num_steps_;
+    clear_gradients();
+    return 0;
+  }
   double squares = 0;  // tensor after tensor in list order: the same sum every time
   for (const NamedTensor& param : params_) {
     if (!param.tensor.grad().defined()) continue;

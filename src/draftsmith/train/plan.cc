@@ -6,6 +6,8 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/loss.h"
+#include "draftsmith/draft/step_memory.h"
 #include "draftsmith/train/rows.h"
 
 namespace draftsmith {
@@ -48,7 +50,10 @@ void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
     for (const DocumentSpan& document : pack.documents) plan.tokens += document.length;
     plan.supervised_tokens += std::count(pack.loss_mask.begin(), pack.loss_mask.end(), 1);
     Rng rng(config.seed, RngPurpose::kAnchors, {static_cast<std::uint64_t>(row)});  // only their number counts here
-    plan.anchors += static_cast<std::int64_t>(sample_anchors(pack, schedule.anchor_options(), rng).size());
+    const auto anchors = static_cast<std::int64_t>(sample_anchors(pack, schedule.anchor_options(), rng).size());
+    plan.anchors += anchors;
+    plan.longest_row = std::max(plan.longest_row, pack.length);
+    plan.most_anchors = std::max(plan.most_anchors, anchors);
   }
   if (config.train.max_minutes <= 0) plan.total_steps = schedule.num_steps();
 }
@@ -56,19 +61,21 @@ void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
 void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target) {
   const DrafterConfig& d = plan.drafter;
   const std::int64_t element = config.train.compute == "fp32" ? 4 : 2;
-  plan.bytes_parameters = plan.parameters * 16;
-  plan.bytes_target_tables = target.vocab_size * target.hidden_size * element;
-  plan.bytes_features = plan.tokens * (d.num_taps() + (config.train.soft_labels > 0 ? 1 : 0)) * d.hidden_size * 2;
-  // What the backward pass needs of a layer: its inputs and norms, q k v and the attention's output, the MLP's three
-  // products.
-  const std::int64_t queries = config.train.anchors_per_pack * d.block_size;
-  const std::int64_t query_width = d.num_heads * d.head_dim, kv_width = 2 * d.num_kv_heads * d.head_dim;
-  const std::int64_t a_query = 6 * d.hidden_size + 3 * query_width + 2 * kv_width + 4 * d.intermediate_size;
-  const std::int64_t a_context = 2 * kv_width;
-  const std::int64_t context = config.train.row_length * (d.num_taps() + 2) * d.hidden_size;
-  plan.bytes_activations =
-      element * (d.num_layers * (queries * a_query + config.train.row_length * a_context) + context) +
-      3 * (std::int64_t{64} << 20);
+  plan.bytes_parameters = plan.parameters * 12;
+  const std::int64_t tables = target.tied_head ? target.vocab_size : 2 * target.vocab_size;
+  plan.bytes_target_tables = (tables + d.draft_vocab_size) * target.hidden_size * element;
+  const bool soft = config.train.soft_labels > 0;
+  plan.bytes_features = plan.tokens * (d.num_taps() + (soft ? 1 : 0)) * d.hidden_size * 2;
+  const std::int64_t cache = config.train.feature_cache_mb << 20, token_bytes = plan.bytes_features / plan.tokens;
+  plan.bytes_features_kept =
+      std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
+  plan.bytes_step = step_peak_bytes(d, config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16,
+                                    {.context = plan.longest_row,
+                                     .queries = plan.most_anchors * d.block_size,
+                                     .recompute = config.train.recompute,
+                                     .soft_labels = soft,
+                                     .gradients_held = config.train.accumulation > 1,
+                                     .logits_bytes = LossOptions().logits_bytes});
 }
 
 }  // namespace
@@ -89,6 +96,7 @@ DrafterConfig resolve_drafter_config(const RunConfig& config, const TargetInfo& 
   out.num_kv_heads = or_target(draft.kv_heads, target.num_kv_heads);
   out.head_dim = or_target(draft.head_dim, target.head_dim);
   out.vocab_size = target.vocab_size;
+  out.draft_vocab_size = draft.vocab_size < target.vocab_size ? draft.vocab_size : 0;
   out.block_size = draft.block_size;
   out.mask_token_id = mask_token_id;
   out.num_target_layers = target.num_layers;
@@ -110,7 +118,10 @@ TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const
   TrainPlan plan;
   plan.drafter = drafter;
   plan.parameters = num_parameters(drafter);
-  plan.eval_documents = std::min(data.eval.num_documents(), config.eval.prompts);
+  const DataSet held_out = held_out_documents(data, config);
+  const std::int64_t longest = std::min(config.data.max_length, config.train.row_length);
+  plan.eval_documents = held_out.num_documents();
+  for (std::int64_t d = 0; d < plan.eval_documents; ++d) plan.eval_tokens += std::min(held_out.length(d), longest);
   count_data(plan, config, data.train);
   estimate_memory(plan, config, target);
   return plan;
@@ -124,7 +135,9 @@ std::string to_text(const TrainPlan& plan, const RunConfig& config) {
       << ", MLP " << d.intermediate_size << ", heads " << d.num_heads << '/' << d.num_kv_heads << " of " << d.head_dim
       << ", mask token " << d.mask_token_id << ", taps";
   for (const std::int64_t tap : d.target_layer_ids) out << ' ' << tap;
-  out << " of " << d.num_target_layers << " layers\n";
+  out << " of " << d.num_target_layers << " layers";
+  if (d.draft_vocab_size > 0) out << ", drafts from " << d.draft_vocab_size << " of " << d.vocab_size << " ids";
+  out << '\n';
   out << "data      " << plan.documents << " documents (" << plan.documents_cut << " cut, " << plan.documents_left_out
       << " left out: no two supervised tokens in a row), " << plan.tokens << " tokens, " << plan.supervised_tokens
       << " supervised; " << plan.eval_documents << " held-out documents\n";
@@ -136,13 +149,12 @@ std::string to_text(const TrainPlan& plan, const RunConfig& config) {
     out << plan.total_steps << '\n';
   else
     out << "fitted to " << std::defaultfloat << config.train.max_minutes << " minutes after the first 20\n";
-  const std::int64_t kept = std::min(plan.bytes_features, config.train.feature_cache_mb << 20);
-  const std::int64_t on_disk = std::min(plan.bytes_features - kept, config.train.feature_disk_mb << 20);
-  out << "memory    about "
-      << in_words(plan.bytes_parameters + plan.bytes_target_tables + kept + plan.bytes_activations)
-      << " beside the target: parameters and moments " << in_words(plan.bytes_parameters) << ", embedding "
-      << in_words(plan.bytes_target_tables) << ", features " << in_words(kept) << " (and " << in_words(on_disk)
-      << " on disk), activations " << in_words(plan.bytes_activations) << '\n';
+  const std::int64_t beyond = plan.bytes_features - (config.train.feature_cache_mb << 20);
+  const std::int64_t on_disk = std::clamp<std::int64_t>(beyond, 0, config.train.feature_disk_mb << 20);
+  out << "memory    " << in_words(plan.bytes()) << " beside the target: parameters and moments "
+      << in_words(plan.bytes_parameters) << ", embedding and head " << in_words(plan.bytes_target_tables)
+      << ", features " << in_words(plan.bytes_features_kept) << " (and " << in_words(on_disk) << " on disk), a step "
+      << in_words(plan.bytes_step) << '\n';
   return out.str();
 }
 

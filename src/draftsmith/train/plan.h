@@ -23,13 +23,16 @@ struct TrainPlan {
   std::int64_t documents = 0, documents_cut = 0, documents_left_out = 0;
   std::int64_t tokens = 0, supervised_tokens = 0;  // of the documents kept, after cutting
   std::int64_t rows = 0, steps_an_epoch = 0, anchors = 0;
-  std::int64_t eval_documents = 0;
+  std::int64_t longest_row = 0, most_anchors = 0;  // of one row, in tokens and anchors
+  std::int64_t eval_documents = 0, eval_tokens = 0;
   std::int64_t total_steps = 0;  // 0 = fitted to train.max_minutes while running
-  // Bytes of memory, roughly.
-  std::int64_t bytes_parameters = 0;     // fp32 master, gradient and two moments: 16 a parameter
-  std::int64_t bytes_target_tables = 0;  // embedding, and head when it is not tied (counted as tied)
+  // Bytes of memory beside the target.
+  std::int64_t bytes_parameters = 0;     // fp32 master and two moments: 12 a parameter
+  std::int64_t bytes_target_tables = 0;  // embedding, the head where it is not tied, rows of a smaller vocabulary
   std::int64_t bytes_features = 0;       // of every training document; what is kept is bounded by feature_cache_mb
-  std::int64_t bytes_activations = 0;
+  std::int64_t bytes_features_kept = 0;  // of them in memory
+  std::int64_t bytes_step = 0;           // of one step at its peak: what backward needs, and gradients
+  std::int64_t bytes() const { return bytes_parameters + bytes_target_tables + bytes_features_kept + bytes_step; }
 };
 TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const DataFolder& data,
                         const DrafterConfig& drafter);

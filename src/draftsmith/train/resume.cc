@@ -46,10 +46,13 @@ const std::set<std::string> kFixed = {"seed",
 const std::set<std::string> kFree = {"output",
                                      "data.path",
                                      "model.path",
+                                     "model.vocab_size",
+                                     "model.num_layers",
                                      "train.save_every",
                                      "train.keep_checkpoints",
                                      "train.log_every",
                                      "train.eval_every",
+                                     "train.recompute",
                                      "train.feature_cache_mb",
                                      "train.feature_disk_mb",
                                      "eval.prompts",
@@ -72,7 +75,7 @@ std::string digest_of(const DataSet& data) {
   return sha.hex();
 }
 
-DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, BlockSize block_size) {
+DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, MayDiffer may) {
   DrafterDifference out;
   const auto compare = [&](const char* key, const auto& x, const auto& y) {
     if (out.key.empty() && x != y) out = {key, to_words(x), to_words(y)};
@@ -95,7 +98,10 @@ DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& 
   compare("norm_eps", static_cast<float>(a.rms_norm_eps), static_cast<float>(b.rms_norm_eps));
   compare("sliding_layers", sliding(a), sliding(b));
   compare("sliding_window", a.sliding_window, b.sliding_window);
-  if (block_size == BlockSize::kMustAgree) compare("block_size", a.block_size, b.block_size);
+  if (may == MayDiffer::kNothing) {
+    compare("vocab_size", a.draft_vocab_size, b.draft_vocab_size);
+    compare("block_size", a.block_size, b.block_size);
+  }
   return out;
 }
 
@@ -108,11 +114,13 @@ bool check_resume(const ResumeCheck& check, const NoticeFn& notice) {
   };
   if (state.target != check.target) refuse("the target (model.path)", check.target, state.target);
   if (state.tokenizer_digest != check.data.tokenizer_digest)
-    fail("cannot resume from ", where, ": data.path holds data of another tokenizer than the run was started with");
+    fail("cannot resume from ", where,
+         ": data.path holds data of another tokenizer than the run was started with; give the old data, or train in "
+         "another `output` without --resume");
   if (state.data_digest != digest_of(check.data))
     fail("cannot resume from ", where, ": the training documents of data.path (", check.config.data.path,
          ") are not those the run was started with; give the old data, or train in another `output` without --resume");
-  const DrafterDifference difference = first_difference(check.drafter, check.stored_drafter, BlockSize::kMustAgree);
+  const DrafterDifference difference = first_difference(check.drafter, check.stored_drafter, MayDiffer::kNothing);
   if (!difference.key.empty()) refuse("draft." + difference.key, difference.first, difference.second);
 
   const std::map<std::string, std::string> now = values_of(check.config);

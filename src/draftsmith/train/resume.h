@@ -34,7 +34,7 @@ std::string digest_of(const DataSet& data);
 struct DrafterDifference {
   std::string key, first, second;
 };
-enum class BlockSize { kMustAgree, kMayDiffer };
-DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, BlockSize block_size);
+enum class MayDiffer { kNothing, kBlockAndVocabulary };  // which no weight depends on
+DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, MayDiffer may);
 
 }  // namespace draftsmith

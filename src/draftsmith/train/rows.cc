@@ -7,6 +7,18 @@
 
 namespace draftsmith {
 
+DataSet held_out_documents(const DataFolder& data, const RunConfig& config) {
+  DataSet out;
+  const std::int64_t all = data.eval.num_documents(), kept = std::min(config.eval.prompts, all);
+  for (std::int64_t i = 0; i < kept; ++i) {
+    const std::int64_t d = i * all / kept;
+    out.add_document(data.eval.tokens_of(d), data.eval.loss_mask_of(d));
+  }
+  return out;
+}
+
+std::int64_t held_out_cache_mb(const RunConfig& config) { return config.train.feature_cache_mb / 8; }
+
 RowSchedule::RowSchedule(const DataSet& data, const RunConfig& config) : data_(data), config_(config) {
   require(config.train.epochs >= 1, "train.epochs is ", config.train.epochs, "; a run needs at least 1");
   require(!plan(0).rows.empty(), "none of the ", data.num_documents(), " training documents in ", config.data.path,

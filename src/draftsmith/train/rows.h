@@ -19,6 +19,11 @@ struct StepRows {
   std::vector<std::vector<std::int64_t>> rows = {};  // document indices of each row
 };
 
+// Documents that the held-out loss is measured on: at most eval.prompts, spread evenly.
+DataSet held_out_documents(const DataFolder& data, const RunConfig& config);
+// What their hidden states may take in memory; the training documents' bound is train.feature_cache_mb.
+std::int64_t held_out_cache_mb(const RunConfig& config);
+
 class RowSchedule {
  public:
   // Keeps references to both. UserError when no document has a valid anchor.

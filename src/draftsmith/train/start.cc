@@ -19,7 +19,7 @@ DrafterParams starting_params(const RunConfig& config, const DrafterConfig& draf
     return params;
   }
   LoadedDrafter loaded = read_drafter_folder(init);
-  const DrafterDifference difference = first_difference(drafter, loaded.config, BlockSize::kMayDiffer);
+  const DrafterDifference difference = first_difference(drafter, loaded.config, MayDiffer::kBlockAndVocabulary);
   require(difference.key.empty(), "draft.init: the drafter in ", init, " has ", difference.key, " = ",
           difference.second, " but this run has ", difference.first, "; set draft.", difference.key,
           " to what the drafter has");

@@ -51,6 +51,7 @@ class Run {
  private:
   void begin(bool resume);
   void take_over(const std::filesystem::path& checkpoint, LoadedDrafter& start);
+  void tell_vocab(const DraftVocab& vocab) const;
   void fix_steps_before_the_first();
   void fit_steps();
   std::int64_t steps_in_time(const Pace& pace) const;
@@ -100,6 +101,9 @@ void Run::begin(bool resume) {
           "`output`, or delete the folder");
   if (resume && !latest) notice(text_of("no checkpoint in ", output.string(), " yet; starting from the beginning"));
 
+  for (const DataSet* set : {&data_.train, &data_.eval})
+    require(set->largest_id() < drafter_.vocab_size, config_.data.path, " holds the token ", set->largest_id(),
+            ", and the target's embedding has rows 0 .. ", drafter_.vocab_size - 1);
   state_.warmup = config_.train.warmup;
   state_.seed = config_.seed;
   state_.config = run_config_to_yaml(config_);
@@ -107,15 +111,19 @@ void Run::begin(bool resume) {
   state_.tokenizer_digest = data_.train.tokenizer_digest;
   state_.target = target_.info().name;
   LoadedDrafter start{.config = drafter_, .params = {}};
-  if (latest)
+  if (latest) {
     take_over(*latest, start);
-  else
+  } else {
     start.params = starting_params(config_, drafter_, target_, hooks_.notice);
+    start.vocab = most_frequent_ids(data_.train, drafter_.draft_vocab_size, drafter_.vocab_size);
+  }
+  tell_vocab(start.vocab);
   trainer_ = std::make_unique<Trainer>(TrainerParts{.config = config_,
                                                     .drafter = drafter_,
                                                     .target = target_,
                                                     .data = data_,
                                                     .params = std::move(start.params),
+                                                    .vocab = std::move(start.vocab),
                                                     .hooks = hooks_});
   if (latest) read_optimizer(*latest, state_, trainer_->optimizer());
   pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(drafter_), trainer_->held_out().num_tokens());
@@ -142,6 +150,21 @@ void Run::take_over(const std::filesystem::path& checkpoint, LoadedDrafter& star
   summary_.checkpoint = checkpoint;
   saved_step_ = stored.step;
   notice(text_of("resuming from ", checkpoint.string(), ", ", stored.step, " steps done"));
+}
+
+void Run::tell_vocab(const DraftVocab& vocab) const {
+  if (vocab.whole()) return;
+  char text[160];
+  std::snprintf(text, sizeof text, "drafting from %zu of %lld ids: %.2f %% of the training labels have none of them",
+                vocab.ids.size(), static_cast<long long>(drafter_.vocab_size),
+                100 * share_outside(data_.train, vocab, drafter_.vocab_size));
+  std::string all = text;
+  if (data_.eval.num_documents() > 0) {
+    std::snprintf(text, sizeof text, ", %.2f %% of the held-out ones",
+                  100 * share_outside(data_.eval, vocab, drafter_.vocab_size));
+    all += text;
+  }
+  notice(all);
 }
 
 // Known at once, or (max_minutes) after kMeasuredSteps. Until then the learning rate may not depend on the number of
@@ -273,7 +296,8 @@ void Run::evaluate() {
 }
 
 void Run::finish() {
-  require(trainer_->num_steps() > 0, "the run has no step: train.max_steps, train.epochs and the data allow none");
+  require(trainer_->num_steps() > 0,
+          "the run has no step: train.max_steps, train.epochs and the data allow none; raise them");
   if (session_steps_ > 0) return evaluate();
   notice(text_of("nothing left to do: ", trainer_->num_steps(), " of ", state_.total_steps, " steps are done"));
 }
@@ -285,10 +309,13 @@ void Run::save() {
   const StepRows next = more ? trainer_->rows().at(state_.step) : StepRows{.epoch = config_.train.epochs};
   state_.epoch = next.epoch;
   state_.row = next.first_row;
-  summary_.checkpoint = save_checkpoint(
-      config_.output,
-      {.state = state_, .drafter = drafter_, .params = trainer_->params(), .optimizer = trainer_->optimizer()},
-      config_.train.keep_checkpoints);
+  summary_.checkpoint = save_checkpoint(config_.output,
+                                        {.state = state_,
+                                         .drafter = drafter_,
+                                         .params = trainer_->params(),
+                                         .vocab = trainer_->vocab(),
+                                         .optimizer = trainer_->optimizer()},
+                                        config_.train.keep_checkpoints);
   saved_step_ = state_.step;
 }
 

@@ -5,11 +5,11 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/stopwatch.h"
 #include "draftsmith/draft/block_inputs.h"
 #include "draftsmith/draft/layer.h"
 
@@ -20,17 +20,6 @@ constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
 // Held-out rows draw their anchors from a stream that no step has.
 constexpr std::uint64_t kHeldOutStream = ~std::uint64_t{0};
 
-// At most `count` documents of `data`, spread evenly over it.
-DataSet spread(const DataSet& data, std::int64_t count) {
-  DataSet out;
-  const std::int64_t kept = std::min(count, data.num_documents());
-  for (std::int64_t i = 0; i < kept; ++i) {
-    const std::int64_t d = i * data.num_documents() / kept;
-    out.add_document(data.tokens_of(d), data.loss_mask_of(d));
-  }
-  return out;
-}
-
 FeatureCacheOptions cache_options(const TrainerParts& parts, std::int64_t memory_mb, std::int64_t disk_mb) {
   return {.taps = parts.drafter.target_layer_ids,
           .with_final_state = parts.config.train.soft_labels > 0,
@@ -38,10 +27,6 @@ FeatureCacheOptions cache_options(const TrainerParts& parts, std::int64_t memory
           .disk_bytes = disk_mb * kMegabyte,
           .folder = parts.config.output,
           .notice = parts.hooks.notice};
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -72,18 +57,20 @@ Trainer::Trainer(TrainerParts parts)
                     .gamma = parts.config.train.gamma,
                     .dpace_alpha = parts.config.train.dpace_alpha,
                     .soft_share = parts.config.train.soft_labels},
-      held_out_(spread(parts.data.eval, parts.config.eval.prompts)),
+      held_out_(held_out_documents(parts.data, parts.config)),
       rows_(parts.data.train, parts.config),
+      vocab_(std::move(parts.vocab)),
+      head_rows_(vocab_.rows(parts.drafter.vocab_size)),
       embedding_(parts.target.embedding().to(scalar_type_of(compute_))),
-      head_(parts.target.head().to(scalar_type_of(compute_))),
+      head_(draft_head(parts.target.head(), vocab_).to(scalar_type_of(compute_))),
       params_(std::move(parts.params)),
       optimizer_(params_, parts.config.train),
       features_(parts.target, parts.data.train,
                 cache_options(parts, parts.config.train.feature_cache_mb, parts.config.train.feature_disk_mb)),
-      held_out_features_(parts.target, held_out_, cache_options(parts, parts.config.train.feature_cache_mb / 8, 0)) {}
+      held_out_features_(parts.target, held_out_, cache_options(parts, held_out_cache_mb(parts.config), 0)) {}
 
 StepReport Trainer::step(double learning_rate) {
-  const auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   const double feature_seconds = features_.computed_seconds();
   const std::int64_t step = num_steps();
   const StepRows step_rows = rows_.at(step);
@@ -98,7 +85,7 @@ StepReport Trainer::step(double learning_rate) {
   require(std::isfinite(report.sums.loss_sum), "the loss of step ", step + 1,
           " is not finite; lower train.learning_rate or set train.compute to fp32");
   report.grad_norm = optimizer_.step(report.sums.weight_sum, learning_rate);
-  report.seconds = seconds_since(start) - (features_.computed_seconds() - feature_seconds);
+  report.seconds = watch.lap() - (features_.computed_seconds() - feature_seconds);
   return report;
 }
 
@@ -106,11 +93,18 @@ LossResult Trainer::add_row(const Pack& pack, std::uint64_t step, std::uint64_t 
   Rng rng(config_.seed, RngPurpose::kAnchors, {step, micro});
   const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
   const at::Tensor features = features_.row(pack.documents, pack.length);
-  const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_, attention_path_);
+  const BlockInputs blocks = block_inputs(pack, anchors);
   const at::Tensor hidden = forward(blocks, features);
   LossResult result = loss(hidden.detach(), blocks, features);
   hidden.backward(result.grad_hidden);  // d loss_sum: the optimizer divides by the step's weight sum
   return result;
+}
+
+BlockInputs Trainer::block_inputs(const Pack& pack, const std::vector<std::int64_t>& anchors) const {
+  BlockInputs blocks = make_block_inputs(pack, anchors, drafter_, attention_path_);
+  if (!vocab_.whole())
+    for (std::int32_t& label : blocks.labels) label = head_rows_[static_cast<std::size_t>(label)];
+  return blocks;
 }
 
 LossResult Trainer::loss(const at::Tensor& hidden, const BlockInputs& blocks, const at::Tensor& features) const {
@@ -130,7 +124,8 @@ LossResult Trainer::loss(const at::Tensor& hidden, const BlockInputs& blocks, co
 
 at::Tensor Trainer::forward(const BlockInputs& blocks, const at::Tensor& features) const {
   const at::Tensor taps = features.narrow(1, 0, drafter_.num_taps() * drafter_.hidden_size);
-  const ForwardInputs inputs{.features = taps, .block_embeddings = embed(blocks), .blocks = &blocks};
+  const ForwardInputs inputs{
+      .features = taps, .block_embeddings = embed(blocks), .blocks = &blocks, .recompute = config_.train.recompute};
   return drafter_forward(drafter_, params_, inputs, compute_);
 }
 
@@ -142,7 +137,7 @@ at::Tensor Trainer::embed(const BlockInputs& blocks) const {
 }
 
 StepReport Trainer::rehearse() {
-  const auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   const double feature_seconds = features_.computed_seconds();
   const StepRows step_rows = rows_.at(num_steps());
   StepReport report;
@@ -151,7 +146,7 @@ StepReport Trainer::rehearse() {
   optimizer_.clear_gradients();
   report.rows = 1;
   report.tokens = pack.length;
-  report.seconds = seconds_since(start) - (features_.computed_seconds() - feature_seconds);
+  report.seconds = watch.lap() - (features_.computed_seconds() - feature_seconds);
   return report;
 }
 
@@ -165,7 +160,7 @@ LossResult Trainer::evaluate() {
     Rng rng(config_.seed, RngPurpose::kAnchors, {kHeldOutStream, row});
     const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
     const at::Tensor features = held_out_features_.row(pack.documents, pack.length);
-    const BlockInputs blocks = make_block_inputs(pack, anchors, drafter_, attention_path_);
+    const BlockInputs blocks = block_inputs(pack, anchors);
     sums.add(loss(forward(blocks, features), blocks, features));
   }
   return sums;

@@ -35,6 +35,7 @@ struct TrainerParts {
   Target& target;
   const DataFolder& data;
   DrafterParams params;  // fp32 masters; trained in place
+  DraftVocab vocab;
   const TrainHooks& hooks;
 };
 
@@ -58,12 +59,14 @@ class Trainer {
 
   std::int64_t num_steps() const { return optimizer_.num_steps(); }
   const DrafterParams& params() const { return params_; }
+  const DraftVocab& vocab() const { return vocab_; }
   Optimizer& optimizer() { return optimizer_; }
   RowSchedule& rows() { return rows_; }
   const FeatureCache& features() const { return features_; }
   const DataSet& held_out() const { return held_out_; }
 
  private:
+  BlockInputs block_inputs(const Pack& pack, const std::vector<std::int64_t>& anchors) const;
   at::Tensor embed(const BlockInputs& blocks) const;
   at::Tensor forward(const BlockInputs& blocks, const at::Tensor& features) const;
   // The loss of hidden states [A*B, H] over the row's features, which end with the final states where labels are soft.
@@ -79,7 +82,9 @@ class Trainer {
   const LossOptions loss_options_;
   const DataSet held_out_;
   RowSchedule rows_;
-  at::Tensor embedding_, head_;  // [V, H], frozen, in the compute type
+  const DraftVocab vocab_;
+  const std::vector<std::int32_t> head_rows_;  // of the target's ids; empty when the vocabulary is whole
+  at::Tensor embedding_, head_;                // [V, H], [V_draft, H], frozen, in the compute type
   DrafterParams params_;
   Optimizer optimizer_;
   FeatureCache features_, held_out_features_;

@@ -93,6 +93,57 @@ TEST(Train, TheSameSeedGivesTheSameBits) {
             read_text_file(run_until(other, -1, false).checkpoint / "model.safetensors"));
 }
 
+// The chain has 32 ids; a vocabulary of exactly those learns it, keeps them over stops, and cannot change on the way.
+TEST(Train, ASmallerVocabularyLearnsAndResumes) {
+  TinyRun straight("vocab"), stopped("vocab_stopped");
+  for (TinyRun* run : {&straight, &stopped}) {
+    run->config.draft.vocab_size = 32;
+    run->config.train.epochs = 30;
+    run->config.train.max_steps = 250;
+    run->config.train.log_every = 25;
+  }
+  std::vector<std::string> notices;
+  const TrainSummary summary = run_until(straight, -1, false, &notices);
+  EXPECT_GT(summary.accuracy, 0.95);
+  EXPECT_GT(summary.eval_accuracy, 0.9);
+  EXPECT_NE(std::find(notices.begin(), notices.end(),
+                      "drafting from 32 of 40 ids: 0.00 % of the training labels have none of them, 0.00 % of the "
+                      "held-out ones"),
+            notices.end());
+  const LoadedDrafter drafter = read_drafter_folder(summary.checkpoint);
+  ASSERT_EQ(drafter.vocab.ids.size(), 32u);
+  EXPECT_EQ(drafter.vocab.ids.back(), 31);
+  run_until(stopped, 100, false);
+  const TrainSummary resumed = run_until(stopped, -1, true);
+  expect_same_bits(summary.checkpoint, resumed.checkpoint);
+  stopped.config.draft.vocab_size = 31;
+  EXPECT_NE(refusal([&] { run_until(stopped, -1, true); }).find("draft.vocab_size is 31 now and was 32"),
+            std::string::npos);
+}
+
+// Half of the ids: what lies outside is never right, and steps without any label that can be drafted pass by.
+TEST(Train, LabelsOutsideASmallerVocabularyAreWrong) {
+  TinyRun run("vocab_half");
+  run.config.draft.vocab_size = 16;
+  run.config.train.epochs = 30;
+  run.config.train.max_steps = 250;
+  run.config.train.log_every = 50;
+  const TrainSummary summary = run_until(run, -1, false);
+  EXPECT_GT(summary.accuracy, 0.4);
+  EXPECT_LT(summary.accuracy, 0.65);
+  TinyRun none("vocab_none");
+  none.config.draft.vocab_size = 1;
+  none.config.train.row_length = 13;  // a document a row: most have no label in a vocabulary of one
+  none.config.train.max_steps = 20;
+  EXPECT_EQ(run_until(none, -1, false).steps, 20);
+}
+
+TEST(Train, AnIdBeyondTheEmbeddingIsRefused) {
+  TinyRun run("beyond");
+  run.data.eval.token_ids[3] = 40;
+  EXPECT_NE(refusal([&] { run_until(run, -1, false); }).find("holds the token 40"), std::string::npos);
+}
+
 // 40 documents, 3 epochs, accumulation 2, warm-up 5: stops fall inside epochs, rows and the order.
 TEST(Train, StoppingAndResumingChangesNothing) {
   for (const std::int64_t threads : {1, 2}) {

@@ -1,0 +1,52 @@
+// Where the time of a training step goes. The operations name the part they belong to; a clock that is alive on the
+// same thread adds it up, and without one nothing is measured.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+
+namespace draftsmith {
+
+enum class StepPart { kProjections, kAttention, kMlp, kHead, kOptimizer };
+inline constexpr std::size_t kNumStepParts = 5;
+inline constexpr std::array<const char*, kNumStepParts> kStepPartNames = {"projections", "attention", "mlp",
+                                                                          "head + loss", "optimizer"};
+
+class StepClock {
+ public:
+  StepClock() : outer_(current_) { current_ = this; }
+  ~StepClock() { current_ = outer_; }
+  StepClock(const StepClock&) = delete;
+  StepClock& operator=(const StepClock&) = delete;
+  // Seconds of each part, forward and backward.
+  const std::array<double, kNumStepParts>& seconds() const { return seconds_; }
+
+ private:
+  friend class TimedPart;
+  inline static thread_local StepClock* current_ = nullptr;
+  StepClock* outer_;
+  std::array<double, kNumStepParts> seconds_ = {};
+};
+
+// The time of its scope belongs to `part`.
+class TimedPart {
+ public:
+  explicit TimedPart(StepPart part) : clock_(StepClock::current_), part_(part) {
+    if (clock_ != nullptr) start_ = Clock::now();
+  }
+  ~TimedPart() {
+    if (clock_ == nullptr) return;
+    clock_->seconds_[static_cast<std::size_t>(part_)] += std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+  TimedPart(const TimedPart&) = delete;
+  TimedPart& operator=(const TimedPart&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  StepClock* const clock_;
+  const StepPart part_;
+  Clock::time_point start_;
+};
+
+}  // namespace draftsmith
