@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/draft/step_memory.h"
@@ -27,23 +29,29 @@ TEST(MeasureStep, PartsAddUpToTheStep) {
   EXPECT_THROW(step_shape("large"), UsageError);
 }
 
-// What `train --dry-run` says of a step, against the kernel's count.
-TEST(MeasureStep, TheEstimateOfItsMemoryIsWithin15Percent) {
-  for (const bool recompute : {false, true}) {
-    for (const Compute compute : {Compute::kBFloat16, Compute::kFloat32}) {
-      const StepShape shape = test_shape();
-      StepMeasure measure(shape, compute, recompute);
-      measure.step();
-      const auto measured = static_cast<double>(measure.extra_bytes() + 4 * num_parameters(shape.drafter));
-      const auto estimate = static_cast<double>(step_peak_bytes(shape.drafter, compute,
-                                                                {.context = shape.row_tokens,
-                                                                 .queries = shape.anchors * shape.drafter.block_size,
-                                                                 .recompute = recompute,
-                                                                 .logits_bytes = LossOptions().logits_bytes}));
-      EXPECT_NEAR(estimate / measured, 1.0, 0.15) << "recompute " << recompute << ", " << measured / 1e6 << " MB";
-    }
+// What `train --dry-run` says of a step, against the kernel's count. The gaps that an allocator leaves differ from run
+// to run (for steps this small by a fifth), so the least of a few counts.
+void expect_estimate(Compute compute, bool recompute) {
+  const StepShape shape = test_shape();
+  double measured = 0;
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    StepMeasure measure(shape, compute, recompute);
+    measure.step();
+    const auto bytes = static_cast<double>(measure.extra_bytes() + 4 * num_parameters(shape.drafter));
+    measured = attempt == 0 ? bytes : std::min(measured, bytes);
   }
+  const StepSize size{.context = shape.row_tokens,
+                      .queries = shape.anchors * shape.drafter.block_size,
+                      .recompute = recompute,
+                      .logits_bytes = LossOptions().logits_bytes};
+  EXPECT_NEAR(static_cast<double>(step_peak_bytes(shape.drafter, compute, size)) / measured, 1.0, 0.15)
+      << measured / 1e6 << " MB";
 }
+
+TEST(StepMemory, OfABFloat16StepIsWithin15Percent) { expect_estimate(Compute::kBFloat16, false); }
+TEST(StepMemory, OfAFloatStepIsWithin15Percent) { expect_estimate(Compute::kFloat32, false); }
+TEST(StepMemory, OfLayersComputedAgainInBFloat16IsWithin15Percent) { expect_estimate(Compute::kBFloat16, true); }
+TEST(StepMemory, OfLayersComputedAgainInFloatIsWithin15Percent) { expect_estimate(Compute::kFloat32, true); }
 
 }  // namespace
 }  // namespace draftsmith
