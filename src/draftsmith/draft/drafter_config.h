@@ -32,6 +32,7 @@ struct DrafterConfig {
   std::int64_t max_position_embeddings = 40960;
 
   std::int64_t num_taps() const { return static_cast<std::int64_t>(target_layer_ids.size()); }
+  std::int64_t head_rows() const { return draft_vocab_size > 0 ? draft_vocab_size : vocab_size; }
   bool causal_in_block(std::int64_t layer) const {
     return is_causal.value_or(layer_kinds[layer] == LayerKind::kSliding);
   }

@@ -78,11 +78,15 @@ Pack random_pack(const DrafterConfig& config, std::span<const std::int64_t> leng
   return pack;
 }
 
+at::Tensor random_features(const DrafterConfig& config, std::int64_t tokens, at::ScalarType type, std::uint64_t seed) {
+  return random_matrix(tokens, config.num_taps() * config.hidden_size, 1.0, type, seed, kFeatures);
+}
+
 RandomRow random_row(const DrafterConfig& config, Pack pack, std::span<const std::int64_t> anchors, AttentionPath path,
                      at::ScalarType type, std::uint64_t seed) {
   RandomRow row{.pack = std::move(pack), .blocks = {}, .features = {}, .block_embeddings = {}};
   row.blocks = make_block_inputs(row.pack, anchors, config, path);
-  row.features = random_matrix(row.pack.length, config.num_taps() * config.hidden_size, 1.0, type, seed, kFeatures);
+  row.features = random_features(config, row.pack.length, type, seed);
   row.block_embeddings =
       random_matrix_rows(row.blocks.block_token_ids, config.hidden_size, kEmbeddingDeviation, type, seed, kEmbedding);
   return row;

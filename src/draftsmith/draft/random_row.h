@@ -26,6 +26,9 @@ DrafterParams random_drafter(const DrafterConfig& config, at::ScalarType type, s
 // Random tokens of documents of these lengths, all supervised.
 Pack random_pack(const DrafterConfig& config, std::span<const std::int64_t> lengths, std::uint64_t seed);
 
+// Hidden states of `tokens` positions [S, K*H], of deviation 1.
+at::Tensor random_features(const DrafterConfig& config, std::int64_t tokens, at::ScalarType type, std::uint64_t seed);
+
 // What one pass reads beside the parameters, for the anchors that are given: features of deviation 1 and embeddings of
 // the tokens in them, both in `type`.
 struct RandomRow {

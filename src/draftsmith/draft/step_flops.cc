@@ -28,8 +28,7 @@ StepFlops step_flops(const DrafterConfig& config, const BlockInputs& blocks) {
   }
   double labels = 0;
   for (std::size_t i = 0; i < blocks.mask.size(); ++i) labels += blocks.mask[i] > 0 && blocks.labels[i] >= 0 ? 1 : 0;
-  const std::int64_t vocab = config.draft_vocab_size > 0 ? config.draft_vocab_size : config.vocab_size;
-  out.head = 4 * labels * real(vocab) * hidden;
+  out.head = 4 * labels * real(config.head_rows()) * hidden;
   return out;
 }
 

@@ -51,7 +51,7 @@ struct Counted {
 
   // A tile of logits and the rows that make it.
   std::int64_t head() const {
-    const std::int64_t vocab = c.draft_vocab_size > 0 ? c.draft_vocab_size : c.vocab_size;
+    const std::int64_t vocab = c.head_rows();
     const std::int64_t tile = std::min(s.logits_bytes, s.queries * vocab * element);
     const std::int64_t rows = std::max<std::int64_t>(tile / (vocab * element), 1);
     return tile + (s.soft_labels ? s.queries * c.hidden_size * element : 0) + 2 * rows * c.hidden_size * element;

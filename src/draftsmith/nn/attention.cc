@@ -1,10 +1,31 @@
 #include "draftsmith/nn/attention.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "draftsmith/base/check.h"
 #include "draftsmith/nn/attention_paths.h"
 #include "flex/isa.h"
 
 namespace draftsmith {
+namespace {
+
+constexpr const char* kRanges = "ranges";
+
+struct RangesHolder : torch::CustomClassHolder {
+  explicit RangesHolder(std::shared_ptr<const KeyRanges> r) : ranges(std::move(r)) {}
+  std::shared_ptr<const KeyRanges> ranges;
+};
+
+}  // namespace
+
+void save_ranges(torch::autograd::AutogradContext* context, const std::shared_ptr<const KeyRanges>& ranges) {
+  context->saved_data[kRanges] = c10::IValue::make_capsule(c10::make_intrusive<RangesHolder>(ranges));
+}
+
+std::shared_ptr<const KeyRanges> saved_ranges(const torch::autograd::AutogradContext* context) {
+  const auto holder = context->saved_data.at(kRanges).toCapsule();
+  return static_cast<const RangesHolder&>(*holder).ranges;
+}
 
 void make_tiles(KeyRanges& ranges, std::int64_t group) {
   // flex numbers the block's keys behind the context's.

@@ -3,7 +3,15 @@
 
 #include "draftsmith/nn/attention.h"
 
+namespace torch::autograd {
+struct AutogradContext;
+}
+
 namespace draftsmith {
+
+// Ranges that a way's forward leaves for its backward.
+void save_ranges(torch::autograd::AutogradContext* context, const std::shared_ptr<const KeyRanges>& ranges);
+std::shared_ptr<const KeyRanges> saved_ranges(const torch::autograd::AutogradContext* context);
 
 // On flex: neither scores nor masks in memory; keeps the result and the log-sum-exp for backward, and no second copy of
 // keys and values. Needs ranges->tiles.

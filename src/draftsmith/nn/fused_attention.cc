@@ -85,11 +85,6 @@ void run_backward(const variable_list& x, const flex::BlockMask& mask, const at:
                  mask, flex::Run{threads, workspace(flex::backward_workspace(in, mask, threads.num_threads()))});
 }
 
-struct RangesHolder : torch::CustomClassHolder {
-  explicit RangesHolder(std::shared_ptr<const KeyRanges> r) : ranges(std::move(r)) {}
-  std::shared_ptr<const KeyRanges> ranges;
-};
-
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::shared_ptr<const KeyRanges>& ranges) {
@@ -110,14 +105,14 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     saved.push_back(o);
     saved.push_back(lse);
     ctx->save_for_backward(saved);
-    ctx->saved_data["ranges"] = c10::IValue::make_capsule(c10::make_intrusive<RangesHolder>(ranges));
+    save_ranges(ctx, ranges);
     return o;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const TimedPart timed(StepPart::kAttention);
-    const auto holder = ctx->saved_data["ranges"].toCapsule();
-    const flex::BlockMask& mask = *static_cast<const RangesHolder&>(*holder).ranges->tiles;
+    const std::shared_ptr<const KeyRanges> ranges = saved_ranges(ctx);
+    const flex::BlockMask& mask = *ranges->tiles;
     const variable_list saved = ctx->get_saved_variables();
     variable_list dx;
     for (std::size_t i = 0; i < 3; ++i)

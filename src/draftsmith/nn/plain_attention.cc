@@ -116,11 +116,6 @@ void for_units(std::int64_t kv_heads, const AttentionRows& rows, const Body& bod
   });
 }
 
-struct RangesHolder : torch::CustomClassHolder {
-  explicit RangesHolder(std::shared_ptr<const KeyRanges> r) : ranges(std::move(r)) {}
-  std::shared_ptr<const KeyRanges> ranges;
-};
-
 struct RangeAttention : torch::autograd::Function<RangeAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k_all, const at::Tensor& v_all,
                             const std::shared_ptr<const KeyRanges>& ranges) {
@@ -142,15 +137,15 @@ struct RangeAttention : torch::autograd::Function<RangeAttention> {
       scatter(o_chunk, chunk, out);
     }
     ctx->save_for_backward({q, k_all, v_all, out, lse});
-    ctx->saved_data["ranges"] = c10::IValue::make_capsule(c10::make_intrusive<RangesHolder>(ranges));
+    save_ranges(ctx, ranges);
     return out;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads_in) {
     const TimedPart timed(StepPart::kAttention);
     const at::Tensor& d_out = grads_in[0];
-    const auto holder = ctx->saved_data["ranges"].toCapsule();
-    const KeyRanges& ranges = *static_cast<const RangesHolder&>(*holder).ranges;
+    const std::shared_ptr<const KeyRanges> saved_by_forward = saved_ranges(ctx);
+    const KeyRanges& ranges = *saved_by_forward;
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &out = saved[3], &lse = saved[4];
     const std::int64_t kv_heads = saved[1].size(0);

@@ -86,7 +86,7 @@ StepMeasure::StepMeasure(StepShape shape, Compute compute, bool recompute) : sta
   Rng rng(kSeed, RngPurpose::kAnchors);
   s.anchors = sample_anchors(s.pack, {.per_document = s.shape.anchors, .per_pack = s.shape.anchors}, rng);
   s.shape.anchors = static_cast<std::int64_t>(s.anchors.size());
-  s.features = random_row(config, s.pack, s.anchors, AttentionPath::kPlain, at::kBFloat16, kSeed).features;
+  s.features = random_features(config, s.pack.length, at::kBFloat16, kSeed);
 }
 
 StepMeasure::~StepMeasure() = default;
@@ -157,7 +157,6 @@ StepResult measure_step(const StepShape& shape, Compute compute, bool recompute,
   StepResult result;
   result.shape = measure.shape();
   result.flops = measure.flops();
-  result.visible_pairs = measure.visible_pairs();
   measure.step();
   result.extra_bytes = measure.extra_bytes();
   std::vector<StepTime> times;

@@ -64,7 +64,6 @@ struct StepResult {
   std::vector<double> seconds;  // of every step
   double gemm_rate = 0;         // median of the interleaved measurements
   std::int64_t extra_bytes = 0;
-  double visible_pairs = 0;
   double ratio() const { return flops.total() / median.seconds / gemm_rate; }
 };
 // `repeats` steps, with a measurement of the GEMM before each, after two that are not counted.

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/layer.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/draft/step_memory.h"
 #include "draftsmith/train/rows.h"
@@ -60,7 +60,7 @@ void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
 
 void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target) {
   const DrafterConfig& d = plan.drafter;
-  const std::int64_t element = config.train.compute == "fp32" ? 4 : 2;
+  const auto element = static_cast<std::int64_t>(elementSize(scalar_type_of(compute_of(config))));
   plan.bytes_parameters = plan.parameters * 12;
   const std::int64_t tables = target.tied_head ? target.vocab_size : 2 * target.vocab_size;
   plan.bytes_target_tables = (tables + d.draft_vocab_size) * target.hidden_size * element;
@@ -69,7 +69,7 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   const std::int64_t cache = config.train.feature_cache_mb << 20, token_bytes = plan.bytes_features / plan.tokens;
   plan.bytes_features_kept =
       std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
-  plan.bytes_step = step_peak_bytes(d, config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16,
+  plan.bytes_step = step_peak_bytes(d, compute_of(config),
                                     {.context = plan.longest_row,
                                      .queries = plan.most_anchors * d.block_size,
                                      .recompute = config.train.recompute,
@@ -79,6 +79,10 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
 }
 
 }  // namespace
+
+Compute compute_of(const RunConfig& config) {
+  return config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16;
+}
 
 DrafterConfig resolve_drafter_config(const RunConfig& config, const TargetInfo& target, std::int32_t mask_token_id) {
   const DraftConfig& draft = config.draft;

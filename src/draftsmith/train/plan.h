@@ -7,7 +7,7 @@
 
 #include "draftsmith/config/run_config.h"
 #include "draftsmith/data/data_set.h"
-#include "draftsmith/draft/drafter_config.h"
+#include "draftsmith/draft/drafter.h"
 #include "draftsmith/target/target.h"
 
 namespace draftsmith {
@@ -15,6 +15,9 @@ namespace draftsmith {
 // Every 0 of the configuration becomes the target's value, no taps the default spread. Refuses, by key, what does not
 // fit the target.
 DrafterConfig resolve_drafter_config(const RunConfig& config, const TargetInfo& target, std::int32_t mask_token_id);
+
+// What train.compute asks for.
+Compute compute_of(const RunConfig& config);
 
 struct TrainPlan {
   DrafterConfig drafter;

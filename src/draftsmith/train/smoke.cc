@@ -41,7 +41,7 @@ class Smoke {
       : config_(config),
         drafter_(drafter),
         options_(options),
-        compute_(config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16),
+        compute_(compute_of(config)),
         type_(scalar_type_of(compute_)) {}
 
   SmokeReport run() {
@@ -49,8 +49,7 @@ class Smoke {
     tell("making parameters and head");
     params_ = random_drafter(drafter_, type_, config_.seed);
     visit_params(params_, [](const std::string&, at::Tensor& t) { t.set_requires_grad(true); });
-    const std::int64_t drafted = drafter_.draft_vocab_size > 0 ? drafter_.draft_vocab_size : drafter_.vocab_size;
-    head_ = random_matrix(drafted, drafter_.hidden_size, 0.02, type_, config_.seed, kHeadKey);
+    head_ = random_matrix(drafter_.head_rows(), drafter_.hidden_size, 0.02, type_, config_.seed, kHeadKey);
     if (options_.row_tokens > 0) {
       const RandomRow row = make_row(four_documents(options_.row_tokens));
       pass("row of " + std::to_string(options_.row_tokens), row, /*recompute=*/true);

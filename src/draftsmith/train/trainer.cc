@@ -12,6 +12,7 @@
 #include "draftsmith/base/stopwatch.h"
 #include "draftsmith/draft/block_inputs.h"
 #include "draftsmith/draft/layer.h"
+#include "draftsmith/train/plan.h"
 
 namespace draftsmith {
 namespace {
@@ -51,7 +52,7 @@ Trainer::Trainer(TrainerParts parts)
     : config_(parts.config),
       drafter_(parts.drafter),
       data_(parts.data),
-      compute_(parts.config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16),
+      compute_(compute_of(parts.config)),
       attention_path_(attention_path_of(parts.config, parts.drafter, parts.hooks)),
       loss_options_{.kind = parts.config.train.loss,
                     .gamma = parts.config.train.gamma,

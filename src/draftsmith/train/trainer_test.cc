@@ -33,6 +33,13 @@ TrainSummary run_until(TinyRun& run, std::int64_t stop_at, bool resume, std::vec
   return train(run.config, run.target, run.data, drafter, resume, hooks);
 }
 
+// Steps enough to learn the chain.
+void train_long(TinyRun& run, std::int64_t log_every) {
+  run.config.train.epochs = 30;
+  run.config.train.max_steps = 250;
+  run.config.train.log_every = log_every;
+}
+
 void expect_same_bits(const std::filesystem::path& a, const std::filesystem::path& b) {
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})
     EXPECT_EQ(read_text_file(a / file), read_text_file(b / file)) << file << " of " << a << " and " << b;
@@ -63,9 +70,7 @@ TEST(Train, ATinyDrafterLearnsAFixedChain) {
   for (const char* compute : {"fp32", "bf16"}) {
     TinyRun run(std::string("learn_") + compute);
     run.config.train.compute = compute;
-    run.config.train.epochs = 30;
-    run.config.train.max_steps = 250;
-    run.config.train.log_every = 25;
+    train_long(run, 25);
     const TrainSummary summary = run_until(run, -1, false);
     EXPECT_EQ(summary.steps, 250);
     EXPECT_GT(summary.accuracy, 0.95);
@@ -98,9 +103,7 @@ TEST(Train, ASmallerVocabularyLearnsAndResumes) {
   TinyRun straight("vocab"), stopped("vocab_stopped");
   for (TinyRun* run : {&straight, &stopped}) {
     run->config.draft.vocab_size = 32;
-    run->config.train.epochs = 30;
-    run->config.train.max_steps = 250;
-    run->config.train.log_every = 25;
+    train_long(*run, 25);
   }
   std::vector<std::string> notices;
   const TrainSummary summary = run_until(straight, -1, false, &notices);
@@ -125,9 +128,7 @@ TEST(Train, ASmallerVocabularyLearnsAndResumes) {
 TEST(Train, LabelsOutsideASmallerVocabularyAreWrong) {
   TinyRun run("vocab_half");
   run.config.draft.vocab_size = 16;
-  run.config.train.epochs = 30;
-  run.config.train.max_steps = 250;
-  run.config.train.log_every = 50;
+  train_long(run, 50);
   const TrainSummary summary = run_until(run, -1, false);
   EXPECT_GT(summary.accuracy, 0.4);
   EXPECT_LT(summary.accuracy, 0.65);
@@ -212,9 +213,7 @@ TEST(Train, DataSmallerThanOneStepStillChangesTheWeights) {
 TEST(Train, SoftLabelsAloneTeachTheChain) {
   TinyRun run("soft");
   run.config.train.soft_labels = 1;
-  run.config.train.epochs = 30;
-  run.config.train.max_steps = 250;
-  run.config.train.log_every = 25;
+  train_long(run, 25);
   const TrainSummary summary = run_until(run, -1, false);
   EXPECT_GT(summary.accuracy, 0.95);
   EXPECT_GT(summary.eval_accuracy, 0.9);
