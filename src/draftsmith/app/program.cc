@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -9,6 +10,7 @@
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/version.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/memory.h"
 
 namespace draftsmith {
 namespace {
@@ -46,6 +48,13 @@ void keep_signals_as_errors() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+// What libraries would keep for themselves. oneDNN and its wrapper keep 1024 compiled products each, a quarter of a
+// megabyte apiece, a new one for every number of rows; the products of a step are about twenty.
+void bound_memory() {
+  give_large_blocks_back();
+  for (const char* bound : {"LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}) ::setenv(bound, "128", 0);
+}
+
 int report(const char* what, int code) {
   std::fprintf(stderr, "draftsmith: %s\n", what);
   return code;
@@ -55,6 +64,7 @@ int report(const char* what, int code) {
 
 int run_program(int argc, char** argv) {
   keep_signals_as_errors();
+  bound_memory();
   CLI::App app;
   declare(app);
   try {

@@ -60,6 +60,10 @@ std::vector<std::int64_t> share_budget(const std::vector<std::int64_t>& wanted, 
 
 }  // namespace
 
+std::int64_t Pack::num_tokens() const {
+  return documents.empty() ? 0 : documents.back().begin + documents.back().length;
+}
+
 PackPlan plan_packs(const DataSet& data, const PackOptions& options) {
   require(options.row_length > 0, "train.row_length is ", options.row_length, "; it must be at least 1");
   require(options.max_length > 0, "data.max_length is ", options.max_length, "; it must be at least 1");
@@ -113,8 +117,10 @@ Pack make_pack(const DataSet& data, std::span<const std::int64_t> documents, con
     std::iota(pack.position_ids.end() - length, pack.position_ids.end(), std::int64_t{0});
   }
   DRAFTSMITH_ASSERT(pack.length <= options.row_length);
-  if (options.padded) {
-    pack.length = options.row_length;
+  const std::int64_t length =
+      std::min((pack.length + options.multiple - 1) / options.multiple * options.multiple, options.row_length);
+  if (length > pack.length) {
+    pack.length = length;
     pack.token_ids.resize(pack.length, 0);
     pack.document_ids.resize(pack.length, -1);
     pack.position_ids.resize(pack.length, 0);

@@ -26,6 +26,7 @@ struct Pack {
   std::vector<std::int64_t> position_ids;
   std::vector<std::uint8_t> loss_mask;
   std::vector<DocumentSpan> documents;
+  std::int64_t num_tokens() const;  // without padding
 };
 
 // Which documents share a row: documents longer than max_length are cut at the end; those without a valid anchor left
@@ -41,7 +42,7 @@ struct PackOptions {
   std::int64_t max_length = 1024;  // min(max_length, row_length) is what a document keeps
   std::uint64_t seed = 1;
   std::int64_t epoch = 0;
-  bool padded = false;  // make_pack fills the row up to row_length; else it ends with its last document
+  std::int64_t multiple = 1;  // make_pack fills a row up to a multiple of so many tokens, at most to row_length
 };
 PackPlan plan_packs(const DataSet& data, const PackOptions& options);
 // One row of a plan. Its documents fit in row_length together once each is cut to its share.

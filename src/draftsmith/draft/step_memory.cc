@@ -37,16 +37,28 @@ struct Counted {
     return element * rows + kFloat * (2 * s.queries * c.hidden_size + s.queries * c.num_heads) + cast(layer_weights());
   }
 
-  // Gradients that stand side by side while a layer's MLP goes back, the largest place of it.
-  std::int64_t layer_passing() const {
-    return element * (3 * s.queries * c.intermediate_size + s.queries * c.hidden_size) +
-           kFloat * s.queries * c.hidden_size + element * c.hidden_size * c.intermediate_size;
+  std::int64_t mlp_weights() const { return 3 * c.hidden_size * c.intermediate_size; }
+
+  // Backward has two high places in a layer, each with the gradients of the weights it has passed. In the MLP: those of
+  // its three products stand beside what is kept, less the product that down_proj is done with.
+  std::int64_t in_mlp() const {
+    return layer_kept() + element * s.queries * (2 * c.intermediate_size + c.hidden_size) +
+           kFloat * s.queries * c.hidden_size + (kFloat + element) * mlp_weights() / 3;
+  }
+  // In the attention: what the MLP kept is gone, its weights' gradients are there, those of queries, keys and values
+  // come.
+  std::int64_t in_attention() const {
+    const std::int64_t gone = s.queries * (3 * c.intermediate_size + c.hidden_size);
+    return layer_kept() - element * gone - cast(mlp_weights()) +
+           element * (2 * s.queries * query_width() + keys() * (2 * key_width() + c.hidden_size)) +
+           kFloat * (s.queries * c.hidden_size + layer_weights());
   }
 
-  // Features, fc, the context and the gradient that all layers add to it, embeddings, angles, the last norm.
+  // Features, fc's product, the context and the gradient that all layers add to it, embeddings, the result and its
+  // gradient, angles.
   std::int64_t around() const {
     return element * (s.context * (c.num_taps() + 3) * c.hidden_size + 3 * s.queries * c.hidden_size) +
-           kFloat * (2 * s.queries * c.hidden_size + keys() * c.head_dim) + cast(fc_weights());
+           kFloat * 2 * keys() * c.head_dim + cast(fc_weights());
   }
 
   // A tile of logits and the rows that make it.
@@ -66,11 +78,11 @@ std::int64_t step_peak_bytes(const DrafterConfig& config, Compute compute, const
   const std::int64_t kept = size.recompute ? n.stream() : n.layer_kept();
   const std::int64_t all_gradients = kFloat * num_parameters(config);
   const std::int64_t held = size.gradients_held ? all_gradients : 0;
+  const std::int64_t in_layer = std::max(n.in_mlp(), n.in_attention());
   std::int64_t peak = n.around() + layers * kept + n.head() + held;
   for (std::int64_t layer = layers - 1; layer >= 0; --layer) {
-    const std::int64_t again = size.recompute ? n.layer_kept() : 0;
-    const std::int64_t gradients = std::max(held, kFloat * (layers - layer) * n.layer_weights());
-    peak = std::max(peak, n.around() + (layer + 1) * kept + again + n.layer_passing() + gradients);
+    const std::int64_t gradients = std::max(held, kFloat * (layers - 1 - layer) * n.layer_weights());
+    peak = std::max(peak, n.around() + layer * kept + in_layer + gradients);
   }
   return static_cast<std::int64_t>(kAllocator * static_cast<double>(std::max(peak, all_gradients)));
 }

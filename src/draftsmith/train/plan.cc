@@ -47,7 +47,7 @@ void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
   plan.steps_an_epoch = (plan.rows + config.train.accumulation - 1) / config.train.accumulation;
   for (std::int64_t row = 0; row < plan.rows; ++row) {
     const Pack pack = make_pack(data, epoch.rows[row], schedule.pack_options(0));
-    for (const DocumentSpan& document : pack.documents) plan.tokens += document.length;
+    plan.tokens += pack.num_tokens();
     plan.supervised_tokens += std::count(pack.loss_mask.begin(), pack.loss_mask.end(), 1);
     Rng rng(config.seed, RngPurpose::kAnchors, {static_cast<std::uint64_t>(row)});  // only their number counts here
     const auto anchors = static_cast<std::int64_t>(sample_anchors(pack, schedule.anchor_options(), rng).size());

@@ -6,6 +6,13 @@
 #include "draftsmith/base/check.h"
 
 namespace draftsmith {
+namespace {
+
+// Rows end in padding so that few lengths occur: a product of a shape not seen before costs milliseconds (oneDNN
+// compiles it) and stays in memory.
+constexpr std::int64_t kRowMultiple = 64;
+
+}  // namespace
 
 DataSet held_out_documents(const DataFolder& data, const RunConfig& config) {
   DataSet out;
@@ -30,7 +37,8 @@ PackOptions RowSchedule::pack_options(std::int64_t epoch) const {
   return {.row_length = config_.train.row_length,
           .max_length = config_.data.max_length,
           .seed = config_.seed,
-          .epoch = epoch};
+          .epoch = epoch,
+          .multiple = kRowMultiple};
 }
 
 AnchorOptions RowSchedule::anchor_options() const {

@@ -80,7 +80,7 @@ StepReport Trainer::step(double learning_rate) {
   for (std::size_t micro = 0; micro < step_rows.rows.size(); ++micro) {
     const Pack pack = make_pack(data_.train, step_rows.rows[micro], rows_.pack_options(step_rows.epoch));
     report.sums.add(add_row(pack, step, micro));
-    report.tokens += pack.length;
+    report.tokens += pack.num_tokens();
     ++report.rows;
   }
   require(std::isfinite(report.sums.loss_sum), "the loss of step ", step + 1,
@@ -146,7 +146,7 @@ StepReport Trainer::rehearse() {
   report.sums.add(add_row(pack, num_steps(), 0));
   optimizer_.clear_gradients();
   report.rows = 1;
-  report.tokens = pack.length;
+  report.tokens = pack.num_tokens();
   report.seconds = watch.lap() - (features_.computed_seconds() - feature_seconds);
   return report;
 }
