@@ -40,8 +40,8 @@ def parse_arguments():
     add("--threads", type=int, default=os.cpu_count())
     add("--attention", default="auto", choices=("auto", "sdpa", "eager"), help="auto: the faster of one step each (flex_attention "
         "has no backward on a CPU)")
-    add("--objective-chunk", type=int, default=128, help="blocks of logits at once, recomputed in backward (default: SpecForge's own, "
-        "%(default)s); 0: all at once and kept, faster")
+    add("--objective-chunk", type=int, default=-1, help="blocks of logits at once, recomputed in backward; 0: all at once, faster; "
+        "default: 0 while the logits take at most 4 GB")
     add("--draftsmith", default=os.path.join(os.path.dirname(__file__), "../../build/draftsmith"))
     add("--json", default="", help="file for the figures")
     return p.parse_args()
@@ -118,12 +118,12 @@ class Theirs:
         return time.perf_counter() - began
 
 
-def faster_attention(args, shape, batch):
+def faster_attention(args, shape, batch, chunk):
     if args.attention != "auto":
         return args.attention
     seconds = {}
     for attention in ("sdpa", "eager"):
-        theirs = Theirs(shape, batch, attention, args.objective_chunk)
+        theirs = Theirs(shape, batch, attention, chunk)
         theirs.step()
         seconds[attention] = theirs.step()
         say(f"step: {attention} {seconds[attention]:.2f} s")
@@ -135,12 +135,15 @@ def main():
     args = parse_arguments()
     torch.set_num_threads(args.threads)
     shape = SHAPES[args.shape]
+    chunk = args.objective_chunk
+    if chunk < 0:  # bf16 logits, their fp32 softmax and the gradients of both
+        chunk = 0 if shape["anchors"] * shape["block_size"] * shape["vocab"] * 12 <= 4e9 else 128
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "batch.safetensors")
         ours = Ours(args, file)
         batch = load_file(file)
-    attention = faster_attention(args, shape, batch)
-    theirs = Theirs(shape, batch, attention, args.objective_chunk)
+    attention = faster_attention(args, shape, batch, chunk)
+    theirs = Theirs(shape, batch, attention, chunk)
     theirs.step()
     seconds = {"draftsmith": [], "specforge": []}
     for i in range(args.repeats):
@@ -152,7 +155,7 @@ def main():
     ours.close()
     median = {k: statistics.median(v) for k, v in seconds.items()}
     speed, memory_share = median["specforge"] / median["draftsmith"], memory["draftsmith"] / memory["specforge"]
-    result = {"shape": args.shape, "threads": args.threads, "attention": attention, "objective_chunk": args.objective_chunk, "seconds": seconds,
+    result = {"shape": args.shape, "threads": args.threads, "attention": attention, "objective_chunk": chunk, "seconds": seconds,
               "median_seconds": median, "tokens_per_second": {k: shape["row"] / v for k, v in median.items()}, "extra_bytes": memory,
               "speed_ratio": speed, "memory_ratio": memory_share,
               "bars": {"speed": {"at_least": shape["speed_bar"], "holds": speed >= shape["speed_bar"]},
