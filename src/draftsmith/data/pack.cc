@@ -117,15 +117,12 @@ Pack make_pack(const DataSet& data, std::span<const std::int64_t> documents, con
     std::iota(pack.position_ids.end() - length, pack.position_ids.end(), std::int64_t{0});
   }
   DRAFTSMITH_ASSERT(pack.length <= options.row_length);
-  const std::int64_t length =
+  pack.length =
       std::min((pack.length + options.multiple - 1) / options.multiple * options.multiple, options.row_length);
-  if (length > pack.length) {
-    pack.length = length;
-    pack.token_ids.resize(pack.length, 0);
-    pack.document_ids.resize(pack.length, -1);
-    pack.position_ids.resize(pack.length, 0);
-    pack.loss_mask.resize(pack.length, 0);
-  }
+  pack.token_ids.resize(pack.length, 0);
+  pack.document_ids.resize(pack.length, -1);
+  pack.position_ids.resize(pack.length, 0);
+  pack.loss_mask.resize(pack.length, 0);
   return pack;
 }
 

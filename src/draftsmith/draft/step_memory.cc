@@ -19,9 +19,8 @@ struct Counted {
   std::int64_t key_width() const { return c.num_kv_heads * c.head_dim; }
   std::int64_t keys() const { return s.context + s.queries; }
 
-  std::int64_t layer_weights() const {
-    return c.hidden_size * (2 * query_width() + 2 * key_width() + 3 * c.intermediate_size);
-  }
+  std::int64_t mlp_weights() const { return 3 * c.hidden_size * c.intermediate_size; }
+  std::int64_t layer_weights() const { return c.hidden_size * (2 * query_width() + 2 * key_width()) + mlp_weights(); }
   std::int64_t fc_weights() const { return c.num_taps() * c.hidden_size * c.hidden_size; }
   // A matrix of fp32 masters is cast for its product and the cast is kept for backward.
   std::int64_t cast(std::int64_t weights) const { return element < kFloat ? weights * element : 0; }
@@ -36,8 +35,6 @@ struct Counted {
                               keys() * (c.hidden_size + 3 * key_width());
     return element * rows + kFloat * (2 * s.queries * c.hidden_size + s.queries * c.num_heads) + cast(layer_weights());
   }
-
-  std::int64_t mlp_weights() const { return 3 * c.hidden_size * c.intermediate_size; }
 
   // Backward has two high places in a layer, each with the gradients of the weights it has passed. In the MLP: those of
   // its three products stand beside what is kept, less the product that down_proj is done with.
