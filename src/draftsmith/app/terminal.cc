@@ -60,7 +60,8 @@ std::string progress_line(const std::string& what, const Progress& progress, std
     const double rate = done / seconds;
     line += rate >= 1 ? "  " + count_text(rate) + "/s" : "  " + fixed(1 / rate, 1) + " s each";
     if (progress.total > progress.done) {
-      line += "  " + duration_text(static_cast<double>(progress.total - progress.done) / rate) + " left";
+      const double at_this_rate = static_cast<double>(progress.total - progress.done) / rate;
+      line += "  " + duration_text(progress.seconds_left >= 0 ? progress.seconds_left : at_this_rate) + " left";
     }
   }
   if (!progress.detail.empty()) line += "  " + progress.detail;

@@ -15,6 +15,11 @@ TEST(ProgressLine, SaysSecondsEachWhenOneTakesLonger) {
   EXPECT_EQ(progress_line("training", progress, 0, 8), "training  2/4 steps (50%)  4.0 s each  8s left");
 }
 
+TEST(ProgressLine, TakesTheTimeLeftFromWorkThatKnowsIt) {
+  const Progress progress{.done = 2, .total = 4, .unit = "steps", .detail = "", .seconds_left = 70};
+  EXPECT_EQ(progress_line("training", progress, 0, 8), "training  2/4 steps (50%)  4.0 s each  1m 10s left");
+}
+
 TEST(ProgressLine, CountsFromWhereAResumedWorkBegan) {
   const Progress progress{.done = 100, .total = 200, .unit = "steps", .detail = ""};
   EXPECT_EQ(progress_line("training", progress, 100, 5), "training  100/200 steps (50%)");

@@ -12,6 +12,7 @@ struct Progress {
   std::int64_t total = 0;    // 0 = unknown
   std::string unit;          // what is counted, e.g. "rows", "steps", "tokens"
   std::string detail;        // e.g. "loss 4.12  accuracy 0.21"
+  double seconds_left = -1;  // negative = what the rate so far says
 };
 using ProgressFn = std::function<void(const Progress&)>;
 

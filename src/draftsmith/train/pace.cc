@@ -39,18 +39,31 @@ std::int64_t steps_that_fit(RowSchedule& rows, const FeatureCache& features, con
   return std::max<std::int64_t>(step, 1);
 }
 
+double seconds_of_rows(const RowSchedule::Size& epoch, const FeatureCache& features, const Pace& pace, double rows,
+                       double steps) {
+  const auto epoch_tokens = static_cast<double>(epoch.tokens);
+  const auto held = static_cast<double>(features.held_tokens()),
+             capacity = static_cast<double>(features.capacity_tokens());
+  const double tokens = rows * epoch_tokens / static_cast<double>(epoch.rows);
+  const double never_held = std::min(tokens, std::max(epoch_tokens - held, 0.0));
+  const double share_never_kept = std::max(epoch_tokens - capacity, 0.0) / epoch_tokens;
+  const double new_tokens = never_held + (tokens - never_held) * share_never_kept;
+  return rows * pace.seconds_a_row + new_tokens * pace.seconds_a_token + steps * pace.seconds_a_step_more;
+}
+
 PaceMeter::PaceMeter(const TrainConfig& config, std::int64_t num_parameters, std::int64_t held_out_tokens)
     : config_(config),
       checkpoint_seconds_(kCheckpointSecondsAParameter * static_cast<double>(num_parameters)),
       held_out_tokens_(static_cast<double>(held_out_tokens)) {}
 
 void PaceMeter::add(std::int64_t rows, double seconds) {
+  ++steps_;
   rows_ += rows;
   seconds_ += seconds;
 }
 
 void PaceMeter::forget() {
-  rows_ = 0;
+  steps_ = rows_ = 0;
   seconds_ = 0;
 }
 

@@ -21,6 +21,10 @@ struct Pace {
 std::int64_t steps_that_fit(RowSchedule& rows, const FeatureCache& features, const Pace& pace, std::int64_t done_steps,
                             double seconds);
 
+// Seconds that `rows` rows more in `steps` steps take. Documents whose features are not held yet come first.
+double seconds_of_rows(const RowSchedule::Size& epoch, const FeatureCache& features, const Pace& pace, double rows,
+                       double steps);
+
 // Measures the pace of a run while it goes.
 class PaceMeter {
  public:
@@ -30,13 +34,14 @@ class PaceMeter {
   void add(std::int64_t rows, double seconds);
   void forget();
   Pace pace(const FeatureCache& features) const;
+  double rows_a_step() const { return static_cast<double>(rows_) / static_cast<double>(steps_); }  // after a step
   // What the last measurement and the last checkpoint of a run take.
   double seconds_at_end(const Pace& pace) const;
 
  private:
   const TrainConfig& config_;
   double checkpoint_seconds_, held_out_tokens_;
-  std::int64_t rows_ = 0;
+  std::int64_t steps_ = 0, rows_ = 0;
   double seconds_ = 0;
 };
 

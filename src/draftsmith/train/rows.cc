@@ -31,6 +31,10 @@ RowSchedule::RowSchedule(const DataSet& data, const RunConfig& config) : data_(d
   require(!plan(0).rows.empty(), "none of the ", data.num_documents(), " training documents in ", config.data.path,
           " has two supervised tokens in a row within ", std::min(config.data.max_length, config.train.row_length),
           " tokens: there is nothing to train on; raise data.max_length and train.row_length or prepare other data");
+  for (const auto& row : plan(0).rows) {
+    ++epoch_size_.rows;
+    for (const std::int64_t document : row) epoch_size_.tokens += kept_length(document);
+  }
 }
 
 PackOptions RowSchedule::pack_options(std::int64_t epoch) const {

@@ -35,6 +35,12 @@ class RowSchedule {
   // All steps that epochs and max_steps allow; plans every epoch it counts.
   std::int64_t num_steps();
 
+  // Rows of the first epoch and the tokens that training sees in them; later epochs have about as many.
+  struct Size {
+    std::int64_t rows = 0, tokens = 0;
+  };
+  const Size& epoch_size() const { return epoch_size_; }
+
   const PackPlan& plan(std::int64_t epoch);
   PackOptions pack_options(std::int64_t epoch) const;
   AnchorOptions anchor_options() const;
@@ -45,6 +51,7 @@ class RowSchedule {
 
   const DataSet& data_;
   const RunConfig& config_;
+  Size epoch_size_;
   std::vector<std::int64_t> starts_ = {
       0};  // first step of epochs 0 .. size-1; the last entry ends what is counted so far
   std::map<std::int64_t, PackPlan> plans_;  // the few used last

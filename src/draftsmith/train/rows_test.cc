@@ -87,6 +87,12 @@ TEST(Pace, LaterEpochsDoNotPayForTheTarget) {
   const double first_epoch = static_cast<double>(epoch_rows) + 0.1 * static_cast<double>(epoch_tokens);
   EXPECT_EQ(steps_that_fit(rows, cache, pace, 0, first_epoch + 10.5), epoch_rows + 10);
   EXPECT_LT(steps_that_fit(rows, no_cache, pace, 0, first_epoch + 10.5), epoch_rows + 10);
+  const auto seconds_of = [&](const FeatureCache& features, std::int64_t n) {
+    return seconds_of_rows(rows.epoch_size(), features, pace, static_cast<double>(n), static_cast<double>(n));
+  };
+  EXPECT_DOUBLE_EQ(seconds_of(cache, epoch_rows), first_epoch);
+  EXPECT_DOUBLE_EQ(seconds_of(cache, epoch_rows + 10), first_epoch + 10);
+  EXPECT_DOUBLE_EQ(seconds_of(no_cache, 3 * epoch_rows), 3 * first_epoch);
   EXPECT_EQ(steps_that_fit(rows, cache, pace, 5, -1), 5);
   EXPECT_EQ(steps_that_fit(rows, cache, pace, 0, -1), 1);
   EXPECT_EQ(steps_that_fit(rows, cache, {}, 0, 1e9), rows.num_steps());

@@ -55,6 +55,7 @@ class Run {
   void fix_steps_before_the_first();
   void fit_steps();
   std::int64_t steps_in_time(const Pace& pace) const;
+  double seconds_left() const;
   Schedule schedule() const;
   void write_run_yaml() const;
   void loop();
@@ -211,6 +212,16 @@ std::int64_t Run::steps_in_time(const Pace& pace) const {
   return steps_that_fit(trainer_->rows(), trainer_->features(), pace, trainer_->num_steps(), left);
 }
 
+// Negative while the number of steps is open.
+double Run::seconds_left() const {
+  if (state_.total_steps == 0) return -1;
+  const Pace pace = pace_->pace(trainer_->features());
+  const auto steps = static_cast<double>(state_.total_steps - trainer_->num_steps());
+  const double rows = steps * pace_->rows_a_step();
+  return seconds_of_rows(trainer_->rows().epoch_size(), trainer_->features(), pace, rows, steps) +
+         pace_->seconds_at_end(pace);
+}
+
 Schedule Run::schedule() const {
   return {.peak = config_.train.learning_rate,
           .floor = config_.train.min_learning_rate,
@@ -277,7 +288,11 @@ void Run::log(const StepReport& report, double rate) {
     char text[160];
     std::snprintf(text, sizeof text, "loss %.3f  acc %.3f  accepted %.2f  lr %.1e  %.0f tok/s", line.figures.loss,
                   line.figures.accuracy, line.figures.accepted_length, rate, line.tokens_per_second);
-    hooks_.progress({.done = line.step, .total = state_.total_steps, .unit = "steps", .detail = text});
+    hooks_.progress({.done = line.step,
+                     .total = state_.total_steps,
+                     .unit = "steps",
+                     .detail = text,
+                     .seconds_left = seconds_left()});
   }
   window_ = LossResult();
   window_tokens_ = 0;
