@@ -15,6 +15,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/loss_rows.h"
 #include "draftsmith/nn/step_clock.h"
+#include "draftsmith/nn/streamed_product.h"
 
 namespace draftsmith {
 namespace {
@@ -140,7 +141,7 @@ class Pass {
           row_subtract_softmax(data + i * vocab, soft_data + i * vocab, row.target_log_sum, weight * share, vocab);
       });
     });
-    result_.grad_hidden.index_copy_(0, index, at::mm(logits, head_));
+    result_.grad_hidden.index_copy_(0, index, times_head(logits));
   }
 
   bool soft() const { return options_.soft_share > 0; }
@@ -150,8 +151,19 @@ class Pass {
     const std::int64_t count = index.size(0);
     if (!kept.defined() || kept.size(0) < count) kept = at::empty({count, head_.size(0)}, head_.options());
     at::Tensor logits = kept.narrow(0, 0, count);
-    at::mm_out(logits, states.index_select(0, index), head_.t());
+    const at::Tensor rows = states.index_select(0, index);
+    if (can_stream(head_))
+      streamed_product_transposed(rows, head_, logits);
+    else
+      at::mm_out(logits, rows, head_.t());
     return logits;
+  }
+
+  at::Tensor times_head(const at::Tensor& gradients) const {
+    if (!can_stream(head_)) return at::mm(gradients, head_);
+    at::Tensor out = at::empty({gradients.size(0), head_.size(1)}, head_.options());
+    streamed_product(gradients, head_, out);
+    return out;
   }
 
   template <class Body>

@@ -35,30 +35,51 @@ DRAFTSMITH_CLONES std::int64_t find(const T* x, std::int64_t n, float value) {
   return n;
 }
 
+// sum exp(x - shift) of one piece.
 template <class T>
-DRAFTSMITH_CLONES double sum_exp(const T* x, std::int64_t n, float shift) {
-  double total = 0;
-  for (std::int64_t begin = 0; begin < n; begin += kPiece) {
-    const std::int64_t end = begin + kPiece < n ? begin + kPiece : n;
-    Vec sum = {};
-    std::int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      Vec v;
-      load(v, x + i, kLanes);
-      v -= shift;
-      exp_in_place(v);
-      sum += v;
-    }
-    if (i < end) {
-      Vec v;
-      load(v, x + i, end - i, kMinusInfinity);
-      v -= shift;
-      exp_in_place(v);
-      for (std::int64_t lane = 0; lane < end - i; ++lane) sum[lane] += v[lane];
-    }
-    total += static_cast<double>(sum_of(sum));
+DRAFTSMITH_INLINE float sum_exp(const T* x, std::int64_t n, float shift) {
+  Vec sum = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Vec v;
+    load(v, x + i, kLanes);
+    v -= shift;
+    exp_in_place(v);
+    sum += v;
   }
-  return total;
+  if (i < n) {
+    Vec v;
+    load(v, x + i, n - i, kMinusInfinity);
+    v -= shift;
+    exp_in_place(v);
+    for (std::int64_t lane = 0; lane < n - i; ++lane) sum[lane] += v[lane];
+  }
+  return sum_of(sum);
+}
+
+// The largest value of a row, its first index, and sum exp(x - top).
+struct RowScan {
+  float top = kMinusInfinity;
+  std::int64_t best = 0;
+  double sum = 0;
+};
+
+// Reads memory once: a piece stays in the first-level cache while its largest value is found and its terms are summed,
+// and what was summed before is scaled when a piece has a larger one.
+template <class T>
+DRAFTSMITH_CLONES RowScan scan(const T* x, std::int64_t n) {
+  RowScan row;
+  for (std::int64_t begin = 0; begin < n; begin += kPiece) {
+    const std::int64_t size = n - begin < kPiece ? n - begin : kPiece;
+    const float top = largest_of(x + begin, size);
+    if (top > row.top) {
+      row.sum *= std::exp(static_cast<double>(row.top) - static_cast<double>(top));
+      row.top = top;
+      row.best = begin + find(x + begin, size, top);
+    }
+    row.sum += static_cast<double>(sum_exp(x + begin, size, row.top));
+  }
+  return row;
 }
 
 template <class T>
@@ -80,14 +101,13 @@ float value_at(const T* x, std::int64_t i) {
   return v[0];
 }
 
+float log_sum_of(const RowScan& row) { return row.top + static_cast<float>(std::log(row.sum)); }
+
 template <class T>
 RowFigures figures(const T* logits, std::int64_t size, std::int64_t label) {
-  RowFigures row;
-  const float top = largest(logits, size);
-  row.best = find(logits, size, top) % size;
-  row.log_sum = top + static_cast<float>(std::log(sum_exp(logits, size, top)));  // as log_sum_of, with the top known
-  row.nll = row.log_sum - value_at(logits, label);
-  return row;
+  const RowScan row = scan(logits, size);
+  const float log_sum = log_sum_of(row);
+  return {.log_sum = log_sum, .nll = log_sum - value_at(logits, label), .best = row.best};
 }
 
 template <class T>
@@ -96,12 +116,6 @@ void gradient(T* logits, std::int64_t size, std::int64_t label, float log_sum, c
   softmax_times(logits, size, log_sum, factors.all);
   Vec v = Vec{} + at_label;
   store(logits + label, v, 1);
-}
-
-template <class T>
-float log_sum_of(const T* logits, std::int64_t size) {
-  const float top = largest(logits, size);
-  return top + static_cast<float>(std::log(sum_exp(logits, size, top)));
 }
 
 // sum p (t - s), p = exp(t - target_log_sum).
@@ -165,8 +179,8 @@ void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, 
                   const RowFactors& factors) {
   gradient(logits, size, label, log_sum, factors);
 }
-float row_log_sum(const float* logits, std::int64_t size) { return log_sum_of(logits, size); }
-float row_log_sum(const std::uint16_t* logits, std::int64_t size) { return log_sum_of(logits, size); }
+float row_log_sum(const float* logits, std::int64_t size) { return log_sum_of(scan(logits, size)); }
+float row_log_sum(const std::uint16_t* logits, std::int64_t size) { return log_sum_of(scan(logits, size)); }
 float row_divergence(const float* target, float target_log_sum, const float* logits, float log_sum, std::int64_t size) {
   return divergence(target, target_log_sum, logits, log_sum, size);
 }

@@ -9,16 +9,8 @@
 #include <cstring>
 #include <type_traits>
 
-#if defined(__x86_64__)
-// g++ 12 takes the undefined operands inside this header for uses of uninitialised variables.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-#endif
-
 #include "flex/attention.h"
+#include "flex/cpu/intrinsics.h"
 #include "flex/cpu/kernel_types.h"
 #include "flex/isa.h"
 #include "flex/score.h"
@@ -26,6 +18,7 @@
 // The order of these files is their meaning.
 // clang-format off
 #define FLEX_USING       \
+  using detail::Into;    \
   using detail::Problem; \
   using detail::Tile;
 
@@ -71,6 +64,7 @@ FLEX_USING
 #include "flex/cpu/convert.inc"
 #include "flex/cpu/simd_avx512.inc"
 #include "flex/cpu/kernels.inc"
+#include "flex/cpu/pair_product.inc"
 #include "flex/cpu/kernels_bf16.inc"
 }  // namespace
 }  // namespace flex::avx512_bf16

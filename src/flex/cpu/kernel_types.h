@@ -16,6 +16,8 @@ constexpr std::int64_t kMaxDim = 256;
 
 constexpr std::int64_t padded(std::int64_t dim) { return (dim + 15) / 16 * 16; }
 
+enum class Into { kSet, kAdd };  // what a product does to its result
+
 // The tensors of a call. Index 0 is the context, 1 the block; keys of both are numbered from 0 here.
 template <class T>
 struct Problem {

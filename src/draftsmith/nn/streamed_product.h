@@ -1,0 +1,18 @@
+// Products of some rows with a matrix that no cache holds: the target's head. Each piece of the matrix is fetched while
+// the piece before it is multiplied, so that the arithmetic bounds the time however few the rows are.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace draftsmith {
+
+// Whether there is a kernel for products with `weight` [out, in]: bf16, contiguous, `in` a multiple of 64, and a
+// processor with products of bf16 pairs (AVX512_BF16).
+bool can_stream(const at::Tensor& weight);
+
+// y [N, out] = x [N, in] W^T and y [N, in] = x [N, out] W; all bf16 and contiguous, sums in fp32, rounded once. Not
+// differentiable. The same bits whatever the number of threads. `weight` must pass can_stream.
+void streamed_product_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y);
+void streamed_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y);
+
+}  // namespace draftsmith
