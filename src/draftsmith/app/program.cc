@@ -11,6 +11,7 @@
 #include "draftsmith/app/version.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/memory.h"
+#include "draftsmith/nn/large_blocks.h"
 
 namespace draftsmith {
 namespace {
@@ -52,6 +53,7 @@ void keep_signals_as_errors() {
 // megabyte apiece, a new one for every number of rows; the products of a step are about twenty.
 void bound_memory() {
   give_large_blocks_back();
+  reuse_large_blocks();
   for (const char* bound : {"LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}) ::setenv(bound, "128", 0);
 }
 

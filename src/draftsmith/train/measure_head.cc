@@ -13,6 +13,7 @@
 #include "draftsmith/draft/layer.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/draft/random_row.h"
+#include "draftsmith/nn/large_blocks.h"
 
 namespace draftsmith {
 namespace {
@@ -54,6 +55,7 @@ class Measure {
     ours();  // whoever comes first would pay for code and memory that all use
     for (std::int64_t round = 0; round < repeats; ++round) {
       for (std::size_t i = 0; i < all.size(); ++i) {
+        release_large_blocks();
         reset_peak_memory();
         const std::int64_t kept = resident_bytes();
         Stopwatch watch;

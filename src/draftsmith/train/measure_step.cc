@@ -1,6 +1,6 @@
 #include "draftsmith/train/measure_step.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
@@ -15,6 +15,7 @@
 #include "draftsmith/draft/layer.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/draft/random_row.h"
+#include "draftsmith/nn/large_blocks.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/train/optimizer.h"
 
@@ -110,6 +111,7 @@ StepTime StepMeasure::step() {
 
 std::int64_t StepMeasure::extra_bytes() {
   release_attention_workspace();
+  release_large_blocks();
   reset_peak_memory();
   const std::int64_t kept = resident_bytes();
   step();
@@ -137,15 +139,20 @@ void StepMeasure::write_batch(const std::filesystem::path& file) const {
   write_safetensors(file, tensors, {});
 }
 
-double gemm_rate(at::ScalarType type) {
-  double best = 0;
+GemmReference::GemmReference(at::ScalarType type) {
   for (const std::int64_t size : {1024, 2048, 4096}) {
-    const at::Tensor a = random_matrix(size, size, 1.0, type, kSeed, 1);
-    at::Tensor c = at::empty({size, size}, a.options());
-    at::mm_out(c, a, a);
+    factors_.push_back(random_matrix(size, size, 1.0, type, kSeed, 1));
+    products_.push_back(at::empty_like(factors_.back()));
+  }
+}
+
+double GemmReference::rate() {
+  double best = 0;
+  for (std::size_t i = 0; i < factors_.size(); ++i) {
+    at::mm_out(products_[i], factors_[i], factors_[i]);
     Stopwatch watch;
-    at::mm_out(c, a, a);
-    const auto n = static_cast<double>(size);
+    at::mm_out(products_[i], factors_[i], factors_[i]);
+    const auto n = static_cast<double>(factors_[i].size(0));
     best = std::max(best, 2 * n * n * n / watch.lap());
   }
   return best;
@@ -153,7 +160,7 @@ double gemm_rate(at::ScalarType type) {
 
 StepResult measure_step(const StepShape& shape, Compute compute, bool recompute, std::int64_t repeats) {
   StepMeasure measure(shape, compute, recompute);
-  const at::ScalarType type = scalar_type_of(compute);
+  GemmReference reference(scalar_type_of(compute));
   StepResult result;
   result.shape = measure.shape();
   result.flops = measure.flops();
@@ -162,7 +169,7 @@ StepResult measure_step(const StepShape& shape, Compute compute, bool recompute,
   std::vector<StepTime> times;
   std::vector<double> rates;
   for (std::int64_t i = 0; i < repeats; ++i) {
-    rates.push_back(gemm_rate(type));
+    rates.push_back(reference.rate());
     times.push_back(measure.step());
     result.seconds.push_back(times.back().seconds);
   }

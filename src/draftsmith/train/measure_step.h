@@ -54,8 +54,16 @@ class StepMeasure {
   std::unique_ptr<State> state_;
 };
 
-// Operations a second of the best square product of 1024, 2048 and 4096, once over each.
-double gemm_rate(at::ScalarType type);
+// The best square product of 1024, 2048 and 4096. Its matrices stay, so that a step measured between two rates finds
+// the memory of the step before.
+class GemmReference {
+ public:
+  explicit GemmReference(at::ScalarType type);
+  double rate();  // operations a second, once over each size
+
+ private:
+  std::vector<at::Tensor> factors_, products_;
+};
 
 struct StepResult {
   StepShape shape;

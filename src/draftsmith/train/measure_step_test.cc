@@ -6,6 +6,7 @@
 #include "draftsmith/base/memory.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/draft/step_memory.h"
+#include "draftsmith/nn/large_blocks.h"
 
 namespace draftsmith {
 namespace {
@@ -28,6 +29,7 @@ TEST(MeasureStep, PartsAddUpToTheStep) {
 // ones leave gaps that depend on what ran before.
 void expect_estimate(Compute compute, bool recompute) {
   give_large_blocks_back();
+  reuse_large_blocks();
   StepShape shape = step_shape("mid");
   shape.drafter.num_layers = 2, shape.drafter.layer_kinds.resize(2);
   shape.drafter.vocab_size = 8192, shape.drafter.mask_token_id = 8191;

@@ -1,0 +1,63 @@
+#include "draftsmith/nn/large_blocks.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "draftsmith/base/memory.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr std::int64_t kMega = 1 << 20;
+
+at::Tensor filled(std::int64_t megabytes) { return at::zeros({megabytes * kMega}, at::TensorOptions(at::kByte)); }
+const void* place_of(const at::Tensor& tensor) { return tensor.const_data_ptr(); }
+
+class LargeBlocks : public testing::Test {
+ protected:
+  void SetUp() override { reuse_large_blocks(); }
+  void TearDown() override { release_large_blocks(); }
+};
+
+TEST_F(LargeBlocks, ServeAgainWhenTheSizeIsNearlyTheSame) {
+  at::Tensor tensor = filled(80);
+  const void* place = place_of(tensor);
+  tensor = at::Tensor();
+  tensor = filled(72);
+  EXPECT_EQ(place_of(tensor), place);
+  tensor = at::Tensor();
+  tensor = filled(60);  // a quarter of it would lie idle
+  EXPECT_NE(place_of(tensor), place);
+}
+
+TEST_F(LargeBlocks, NeverHoldMoreThanWasInUseAtOnce) {
+  const std::int64_t before = resident_bytes();
+  at::Tensor a = filled(200), b = filled(100);
+  const std::int64_t most = resident_bytes();
+  EXPECT_GT(most - before, 290 * kMega);
+  a = b = at::Tensor();
+  for (const std::int64_t megabytes : {70, 130, 30, 170, 40, 250}) {
+    const at::Tensor other = filled(megabytes);
+    EXPECT_LT(resident_bytes(), most + 4 * kMega) << megabytes;
+  }
+}
+
+TEST_F(LargeBlocks, AreGivenBackWhenAsked) {
+  const std::int64_t before = resident_bytes();
+  filled(200);
+  EXPECT_GT(resident_bytes() - before, 190 * kMega);
+  release_large_blocks();
+  EXPECT_LT(resident_bytes() - before, 10 * kMega);
+}
+
+TEST_F(LargeBlocks, LeaveOtherTensorsToTheHeap) {
+  const at::Tensor small = at::empty({100}, at::TensorOptions(at::kByte)),
+                   none = at::empty({0}, at::TensorOptions(at::kByte));
+  c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
+  for (const std::int64_t bytes : {std::int64_t{64}, 8 * kMega})
+    allocator->raw_deallocate(allocator->raw_allocate(bytes));
+}
+
+}  // namespace
+}  // namespace draftsmith
