@@ -44,18 +44,16 @@ double Optimizer::step(double weight_sum, double learning_rate) {
   const double norm = std::sqrt(squares) / weight_sum;
   require(std::isfinite(norm), "the gradient of step ", num_steps_ + 1,
           " is not finite; lower train.learning_rate or set train.compute to fp32");
-  double scale = 1 / weight_sum;
-  if (config_.clip > 0 && norm > config_.clip) scale *= config_.clip / norm;
-  for (const NamedTensor& param : params_)
-    if (param.tensor.grad().defined()) param.tensor.mutable_grad().mul_(scale);
+  const bool clipped = config_.clip > 0 && norm > config_.clip;
+  const double divisor = clipped ? weight_sum * norm / config_.clip : weight_sum;
   ++num_steps_;
-  update(matrices_, learning_rate);
-  update(vectors_, learning_rate);
+  update(matrices_, learning_rate, divisor);
+  update(vectors_, learning_rate, divisor);
   clear_gradients();
   return norm;
 }
 
-void Optimizer::update(Group& group, double learning_rate) {
+void Optimizer::update(Group& group, double learning_rate, double divisor) {
   std::vector<at::Tensor> params, grads, steps;
   for (const at::Tensor& param : group.params) {
     params.push_back(param.detach());  // shares the memory; the update itself is not recorded
@@ -64,7 +62,8 @@ void Optimizer::update(Group& group, double learning_rate) {
   }
   if (params.empty()) return;
   at::_fused_adamw_(params, grads, group.first_moments, group.second_moments, {}, steps, learning_rate, config_.beta1,
-                    config_.beta2, group.weight_decay, config_.adam_eps, /*amsgrad=*/false, /*maximize=*/false);
+                    config_.beta2, group.weight_decay, config_.adam_eps, /*amsgrad=*/false, /*maximize=*/false,
+                    at::full({}, divisor, at::kFloat));
 }
 
 void Optimizer::clear_gradients() {

@@ -40,7 +40,7 @@ class Optimizer {
     std::vector<at::Tensor> params, first_moments, second_moments;
     double weight_decay = 0;
   };
-  void update(Group& group, double learning_rate);
+  void update(Group& group, double learning_rate, double divisor);  // of the gradients
 
   TrainConfig config_;
   std::vector<NamedTensor> params_;  // in the order of visit_params
