@@ -105,7 +105,7 @@ void add_eval(CLI::App& app) {
   command
       ->add_option("--max-new-tokens", arguments->max_new_tokens,
                    "most tokens per prompt (default: the run's, else 128)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
   command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")
       ->capture_default_str();
   command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();

@@ -80,7 +80,8 @@ void print_figures(const DecodeResult& result, bool with_drafter) {
   if (with_drafter) {
     AcceptanceStats stats;
     stats.add_request(result.steps);
-    std::fprintf(stderr, ", tau %.2f over %ld steps", stats.tau_over_steps(), static_cast<long>(stats.num_steps()));
+    std::fprintf(stderr, ", tau %.2f over %ld whole steps", stats.tau_over_steps(),
+                 static_cast<long>(stats.num_steps()));
   }
   std::fputc('\n', stderr);
 }

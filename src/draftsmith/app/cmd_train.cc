@@ -34,14 +34,14 @@ struct TrainArguments {
 
 volatile std::sig_atomic_t g_stop_requested = 0;
 
-// The first Ctrl-C (or SIGTERM) asks the trainer to save and stop; the second ends the process as usual.
+// The first Ctrl-C (or SIGTERM, or a closed terminal) asks the trainer to save and stop; the second ends the process as
+// usual.
 void stop_on_signals() {
   const auto handler = [](int signal) {
     g_stop_requested = 1;
     std::signal(signal, SIG_DFL);
   };
-  std::signal(SIGINT, handler);
-  std::signal(SIGTERM, handler);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, handler);
 }
 
 void print_summary(const TrainSummary& summary) {
@@ -49,6 +49,9 @@ void print_summary(const TrainSummary& summary) {
               static_cast<long>(summary.total_steps), duration_text(summary.minutes * 60).c_str());
   std::printf("last window    loss %.3f, accuracy %.3f, accepted length %.3f\n", summary.loss, summary.accuracy,
               summary.accepted_length);
+  if (summary.eval_loss > 0)
+    std::printf("held out       loss %.3f, accuracy %.3f, accepted length %.3f\n", summary.eval_loss,
+                summary.eval_accuracy, summary.eval_accepted_length);
   std::printf("checkpoint     %s\n", summary.checkpoint.c_str());
   std::printf("next           draftsmith eval --drafter %s\n", summary.checkpoint.c_str());
 }
@@ -136,11 +139,12 @@ void add_train(CLI::App& app) {
   command->add_flag("--allow-unfused", arguments->allow_unfused,
                     "let plain attention compute more than 2 GiB of scores a layer");
   command->add_flag("--quiet", arguments->quiet, "no progress");
-  command->footer("Keys of a recipe (with their defaults):\n" + run_config_help() +
-                  "\nExamples:\n"
-                  "  draftsmith train recipes/smollm2.yaml --dry-run\n"
-                  "  draftsmith train recipes/smollm2.yaml --set train.max_minutes=15 --set output=runs/short\n"
-                  "  draftsmith train runs/smollm2/run.yaml --resume");
+  command->footer(
+      "Keys of a recipe (with their defaults):\n" + run_config_help() +
+      "\nExamples:\n"
+      "  draftsmith train recipes/own.yaml --set model.path=model.gguf --set data.path=data/mine --dry-run\n"
+      "  draftsmith train recipes/smollm2.yaml --set train.max_minutes=15 --set output=runs/short\n"
+      "  draftsmith train runs/smollm2/run.yaml --resume");
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -1,5 +1,6 @@
 #include "draftsmith/app/drafter_paths.h"
 
+#include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/train/checkpoint.h"
@@ -19,7 +20,8 @@ fs::path find_drafter_folder(const fs::path& path) {
   require(fs::is_directory(path), path.string(),
           " is a file; give a drafter folder (config.json, model.safetensors), a checkpoint or a run's folder");
   if (fs::exists(path / "config.json")) return path;
-  const auto checkpoint = latest_checkpoint(path, {});
+  Terminal terminal;
+  const auto checkpoint = latest_checkpoint(path, terminal.notices());
   require(checkpoint.has_value(), path.string(),
           " holds neither a drafter (config.json) nor checkpoints; has `draftsmith train` saved one yet?");
   return *checkpoint;

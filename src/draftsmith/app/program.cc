@@ -1,16 +1,20 @@
 // The command line as a whole: subcommands, exit codes, the one place that catches.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/version.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/memory.h"
+#include "draftsmith/config/yaml.h"
 #include "draftsmith/nn/large_blocks.h"
 
 namespace draftsmith {
@@ -57,6 +61,17 @@ void bound_memory() {
   for (const char* bound : {"LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}) ::setenv(bound, "128", 0);
 }
 
+// CLI11 would only say that a command is missing.
+void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  const std::string word = argv[1], nearest = nearest_name(word, known);
+  if (std::find(known.begin(), known.end(), word) != known.end()) return;
+  throw UsageError(text_of("there is no command '", word, "'",
+                           nearest.empty() ? "; `draftsmith --help` lists them" : "; did you mean '" + nearest + "'?"));
+}
+
 int report(const char* what, int code) {
   std::fprintf(stderr, "draftsmith: %s\n", what);
   return code;
@@ -70,6 +85,7 @@ int run_program(int argc, char** argv) {
   CLI::App app;
   declare(app);
   try {
+    refuse_unknown_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
@@ -82,7 +98,8 @@ int run_program(int argc, char** argv) {
     const bool torchs = std::strstr(error.what(), "DefaultCPUAllocator") != nullptr;  // its own kind of bad_alloc
     return report(torchs ? kOutOfMemory : error.what(), kFailure);
   }
-  return std::fflush(stdout) == 0 ? 0 : report("cannot write the output", kFailure);
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return written ? 0 : report("cannot write the output", kFailure);
 }
 
 }  // namespace draftsmith

@@ -143,6 +143,19 @@ DataSet make_documents(std::vector<DraftedRow>& rows, const PrepareOptions& opti
   return data;
 }
 
+constexpr const char *kTrainJsonl = "train.jsonl", *kEvalJsonl = "eval.jsonl";
+
+// A file that is read must not be written: what is skipped would be gone.
+void refuse_input(const PrepareOptions& options, const std::filesystem::path& written) {
+  for (const auto& files : {options.train_files, options.eval_files}) {
+    for (const std::filesystem::path& file : files) {
+      std::error_code neither_exists;
+      require(!std::filesystem::equivalent(file, written, neither_exists), "the answered chats would be written over ",
+              file.string(), ", which is read; choose another folder for them");
+    }
+  }
+}
+
 void check_options(const PrepareOptions& options, const AnswerFn& answer) {
   require(!options.train_files.empty(), "no file to prepare; name at least one file of JSON lines");
   require(options.eval_count >= 0 && options.eval_share >= 0 && options.eval_share < 1,
@@ -157,7 +170,9 @@ void check_options(const PrepareOptions& options, const AnswerFn& answer) {
   std::filesystem::path output = std::filesystem::absolute(options.output).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();  // "data/" is "data"
   require_writable_folder(output.parent_path());
-  if (!options.jsonl_folder.empty()) require_writable_folder(options.jsonl_folder);
+  if (options.jsonl_folder.empty()) return;
+  require_writable_folder(options.jsonl_folder);
+  for (const char* name : {kTrainJsonl, kEvalJsonl}) refuse_input(options, options.jsonl_folder / name);
 }
 
 void refuse_unsupervised(const char* what, const PrepareCounts& counts) {
@@ -199,8 +214,8 @@ PrepareSummary prepare(const PrepareOptions& options, const Tokenizer& tokenizer
     set->template_digest = chat_template.digest();
   }
   if (!options.jsonl_folder.empty()) {
-    write_text_file(options.jsonl_folder / "train.jsonl", train_jsonl);
-    write_text_file(options.jsonl_folder / "eval.jsonl", eval_jsonl);
+    write_text_file(options.jsonl_folder / kTrainJsonl, train_jsonl);
+    write_text_file(options.jsonl_folder / kEvalJsonl, eval_jsonl);
   }
   write_data_folder(options.output, data);
   const std::int64_t left_out = summary.train.turns_left_out + summary.eval.turns_left_out;

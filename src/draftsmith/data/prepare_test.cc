@@ -192,6 +192,7 @@ TEST_F(PrepareTest, MissingAnswersAreGeneratedAndKeptAsTokens) {
   EXPECT_EQ(supervised(3), (Ids{encode("b")[0], kImEnd, encode("o")[0], encode("k")[0], kImEnd}));
 
   options_.train_files = {options_.jsonl_folder / "train.jsonl"};  // answers are texts now
+  EXPECT_THROW(run(), UserError);  // would write over what it reads
   options_.jsonl_folder.clear();
   EXPECT_EQ(run().train.kept, 4);
   EXPECT_EQ(supervised(1), encode("ok<|im_end|>"));

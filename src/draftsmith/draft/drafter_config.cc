@@ -230,8 +230,8 @@ DrafterConfig drafter_config_from_json(const std::string& text, const std::strin
   json document;
   try {
     document = json::parse(text);
-  } catch (const json::exception& error) {
-    fail(file_name, " is not valid JSON: ", error.what());
+  } catch (const json::parse_error& error) {
+    fail(file_name, " is not valid JSON from byte ", error.byte, " on; it is damaged or cut off");
   }
   require(document.is_object(), file_name, " must hold a JSON object");
   const DrafterConfig config = config_of(Keys(document, "", file_name));

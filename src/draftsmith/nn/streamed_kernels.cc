@@ -13,8 +13,8 @@
 namespace draftsmith {
 namespace {
 
-constexpr std::int64_t kWidthAtOnce = 256;  // of W's rows in y = x W^T
-constexpr std::int64_t kSumsPad = 16;       // keeps rows of sums away from each other's cache sets
+constexpr std::int64_t kWidthAtOnce = 1024;  // of W's rows in y = x W^T
+constexpr std::int64_t kSumsPad = 16;        // keeps rows of sums away from each other's cache sets
 
 }  // namespace
 }  // namespace draftsmith
@@ -101,8 +101,7 @@ void store_rounded(std::uint16_t* to, V v, std::int64_t left) {
     std::memcpy(to, &narrow, static_cast<std::size_t>(left * kBf16));
 }
 
-// ---- y = x W^T: a panel is 64 rows of W, transposed in pairs
-// ---------------------------------------------------------
+// ---- y = x W^T: a panel is 64 rows of W, transposed in pairs ----
 
 void pack_rows(const std::uint16_t* weight, std::int64_t row, std::int64_t out, std::int64_t in, std::int64_t first,
                std::int64_t width, std::uint32_t* panel) {
@@ -139,8 +138,7 @@ void panel_transposed(const StreamedOperands& o, std::int64_t row, std::int64_t 
       store_rounded(o.y + r * o.out + row + column, load(sums + r * kColumns + column), o.out - row - column);
 }
 
-// ---- y = x W: a panel is 64 columns of some rows of W, the rows two by two side by side
-// ------------------------------
+// ---- y = x W: a panel is 64 columns of some rows of W, the rows two by two side by side ----
 
 // The pairs of two rows, 64 columns; within each 32, the first result has columns 8 i .. 8 i + 3 and the second 8 i + 4
 // .. 8 i + 7 (i = 0 .. 3), which unmix() puts right.

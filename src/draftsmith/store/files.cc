@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -147,6 +148,18 @@ void require_writable_folder(const fs::path& folder) {
   const Temporary probe = make_temporary(folder / "probe", TemporaryKind::kFile);
   unlink(probe.path.c_str());
   close(probe.descriptor);
+}
+
+FolderLock::FolderLock(const fs::path& folder)
+    : fd_(open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  // File systems without locks are taken as they are.
+  if (fd_ < 0 || flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  close(fd_);
+  fail(folder.string(), " is being written by another process; wait for it, or choose another folder");
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace draftsmith

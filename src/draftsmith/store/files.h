@@ -16,14 +16,27 @@ std::string read_text_file(const std::filesystem::path& file, std::size_t max_by
 // Writes through a temporary name beside `file`, fsync, rename. UserError naming the path when the disk is full etc.
 void write_text_file(const std::filesystem::path& file, std::string_view text);
 
-// Makes `folder` by filling a temporary folder beside it and renaming: fill(temporary) writes the files. An existing `folder`
-// is exchanged for the new one and then removed; it is refused when it holds anything (a file or folder directly in it) that
-// the new one lacks, since that would be deleted. Whatever fill() throws, the old folder stays as it was. Left-over temporaries
-// of earlier crashes are removed.
+// Makes `folder` by filling a temporary folder beside it and renaming: fill(temporary) writes the files. An existing
+// `folder` is exchanged for the new one and then removed; it is refused when it holds anything (a file or folder
+// directly in it) that the new one lacks, since that would be deleted. Whatever fill() throws, the old folder stays as
+// it was. Left-over temporaries of earlier crashes are removed.
 void write_folder(const std::filesystem::path& folder, const std::function<void(const std::filesystem::path&)>& fill);
 
 // UserError unless files can be created in `folder` (made if missing). Called before long work starts.
 void require_writable_folder(const std::filesystem::path& folder);
+
+// Held by the process that writes in `folder` for as long as it lives, through the file .lock there. UserError when
+// another process holds it.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
 
 // SHA-256.
 class Sha256 {

@@ -198,6 +198,15 @@ TEST(WriteFolder, RefusesNamesThatCannotBeReplaced) {
   for (const char* name : {"", "/", ".", ".."}) EXPECT_USER_ERROR(write_folder(name, fill), "cannot write", "replaced");
 }
 
+TEST(FolderLock, IsHeldByOneAtATime) {
+  const TestFolder folder;
+  {
+    const FolderLock lock(folder.path());
+    EXPECT_USER_ERROR(FolderLock(folder.path()), folder.path().string().c_str(), "another process");
+  }
+  const FolderLock again(folder.path());
+}
+
 TEST(RequireWritableFolder, MakesTheFolderAndLeavesNothingInIt) {
   const TestFolder folder;
   require_writable_folder(folder / "a" / "b");

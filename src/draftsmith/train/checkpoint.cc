@@ -69,7 +69,8 @@ std::string what_is_wrong(const fs::path& folder) {
   try {
     read_train_state(folder);
     const SafetensorsFile model(folder / kModel), optimizer(folder / kOptimizer);
-    read_text_file(folder / "config.json");
+    const fs::path config = folder / "config.json";
+    drafter_config_from_json(read_text_file(config), config.string());
     return "";
   } catch (const UserError& error) {
     return error.what();

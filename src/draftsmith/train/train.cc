@@ -77,6 +77,7 @@ class Run {
   const DrafterConfig& drafter_;
   const TrainHooks& hooks_;
   const Clock::time_point start_ = Clock::now();
+  std::optional<FolderLock> lock_;  // of the output
   double earlier_seconds_ = 0;
   TrainState state_;
   std::unique_ptr<Trainer> trainer_;
@@ -94,6 +95,7 @@ class Run {
 void Run::begin(bool resume) {
   const std::filesystem::path output = config_.output;
   require_writable_folder(output);
+  lock_.emplace(output);
   require_writable_folder(output / "checkpoints");
   if (config_.threads > 0) at::set_num_threads(static_cast<int>(config_.threads));
   const std::optional<std::filesystem::path> latest = latest_checkpoint(output, resume ? hooks_.notice : NoticeFn());
@@ -313,7 +315,11 @@ void Run::evaluate() {
 void Run::finish() {
   require(trainer_->num_steps() > 0,
           "the run has no step: train.max_steps, train.epochs and the data allow none; raise them");
-  if (session_steps_ > 0) return evaluate();
+  if (session_steps_ > 0) {
+    if (trainer_->held_out().num_documents() > 0)
+      notice(text_of("measuring the loss of ", trainer_->held_out().num_documents(), " held-out documents"));
+    return evaluate();
+  }
   notice(text_of("nothing left to do: ", trainer_->num_steps(), " of ", state_.total_steps, " steps are done"));
 }
 
