@@ -1,7 +1,10 @@
 """Holds the #include lines of src/ to the rooms' DEPS in CMakeLists.txt: arrows point down only.
 
 A room's files may include their own room, the rooms in its DEPS (its tests also those in TEST_DEPS), and, above the torch
-line only, torch. Third-party headers stay out of the rooms' headers, except <ATen/core/Tensor.h>.
+line only, torch. Every permission is used: a room in DEPS that no file of the product includes is a fault, and so is one
+in TEST_DEPS that no test includes. Within a room no header includes upward: where x.h includes y.h, y.cc does not use x.h.
+Third-party headers stay out of the rooms' headers, except <ATen/core/Tensor.h>. Of the attention library only the public
+headers are seen, those that stand directly in its folder.
 """
 import pathlib
 import re
@@ -9,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "draftsmith"
-NO_TORCH = {"base", "config", "store", "text", "data", "spec"}
+NO_TORCH = {"base", "config", "store", "spec", "data", "text", "chat"}
 THIRD_PARTY = re.compile(r"^(nlohmann|yaml-cpp|CLI|llama|ggml|gguf|common|chat|jinja|torch|c10|ATen|gtest|benchmark)\b")
 
 
@@ -41,6 +44,40 @@ def is_test_file(path):
     return path.stem.endswith(("_test", "_bench")) or path.stem.startswith(("test_", "fake_"))
 
 
+def includes_of(path):
+    """(line number, what the line includes) for every #include of the file."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+        if match:
+            yield number, match.group(1)
+
+
+def check_permissions_are_used(rooms, files, faults):
+    used = {name: {"DEPS": set(), "TEST_DEPS": set()} for name in rooms}
+    for path in files:
+        room = path.relative_to(SOURCE).parts[0]
+        kind = "TEST_DEPS" if is_test_file(path) else "DEPS"
+        for _, target in includes_of(path):
+            if target.startswith("draftsmith/") and room in used:
+                used[room][kind].add(target.split("/")[1])
+    for name, parts in rooms.items():
+        for kind, seen in used[name].items():
+            for other in sorted(parts.get(kind, set()) - seen):
+                faults.append(f"CMakeLists.txt: room {name} may include {other} ({kind}) and does not; strike the permission")
+
+
+def check_headers_point_down(files, faults):
+    """x.h -> y.h and y.cc -> x.h within a room: y stands on x, so x.h must not include y.h."""
+    includes = {str(p.relative_to(SOURCE.parent)): {t for _, t in includes_of(p)} for p in files}
+    for name, targets in includes.items():
+        if not name.endswith(".h"):
+            continue
+        for other in targets:
+            same_room = other.split("/")[:2] == name.split("/")[:2]
+            if same_room and name in includes.get(other.removesuffix(".h") + ".cc", set()):
+                faults.append(f"src/{name}: includes {other}, whose implementation uses {name}; move the shared part down")
+
+
 def check_file(path, rooms, faults):
     room = path.relative_to(SOURCE).parts[0]
     if room not in rooms:
@@ -48,11 +85,7 @@ def check_file(path, rooms, faults):
         return
     is_test = is_test_file(path)
     allowed = reachable(rooms, room) | (rooms[room].get("TEST_DEPS", set()) if is_test else set())
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
-        if not match:
-            continue
-        target = match.group(1)
+    for number, target in includes_of(path):
         where = f"{path.relative_to(ROOT)}:{number}"
         if target.startswith("draftsmith/"):
             other = target.split("/")[1]
@@ -64,6 +97,8 @@ def check_file(path, rooms, faults):
             faults.append(f"{where}: room {room} stands below the torch line and includes {target}")
         elif target.startswith("flex/") and "flex" not in rooms[room].get("LIBS", set()):
             faults.append(f"{where}: room {room} may not include the attention library; nn stands before it")
+        elif target.startswith("flex/") and target.count("/") > 1:
+            faults.append(f"{where}: {target} is inside the attention library; its public headers stand in src/flex")
         if path.suffix == ".h" and target == "torch/torch.h":
             faults.append(f"{where}: no header includes torch/torch.h")
         if path.suffix == ".h" and not is_test and THIRD_PARTY.match(target) and target != "ATen/core/Tensor.h":
@@ -72,11 +107,9 @@ def check_file(path, rooms, faults):
 
 def check_flex(path, faults):
     """The attention library stands alone: its own headers and the standard library's; benches may measure against torch."""
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
-        if not match or path.stem.endswith("_bench"):
+    for number, target in includes_of(path):
+        if path.stem.endswith("_bench"):
             continue
-        target = match.group(1)
         if target.startswith("draftsmith/") or (THIRD_PARTY.match(target) and not (is_test_file(path) and target.startswith("gtest"))):
             faults.append(f"{path.relative_to(ROOT)}:{number}: the attention library includes {target}")
 
@@ -99,6 +132,8 @@ def main():
         faults.append("the rooms or their files were not found")
     for path in files:
         check_file(path, rooms, faults)
+    check_permissions_are_used(rooms, files, faults)
+    check_headers_point_down(files, faults)
     flex = [p for p in sorted((ROOT / "src" / "flex").rglob("*")) if p.suffix in (".h", ".cc", ".inc")]
     for path in flex:
         check_flex(path, faults)

@@ -14,9 +14,9 @@
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/bench/measure_head.h"
+#include "draftsmith/bench/measure_step.h"
 #include "draftsmith/nn/attention.h"
-#include "draftsmith/train/measure_head.h"
-#include "draftsmith/train/measure_step.h"
 
 namespace draftsmith {
 namespace {

@@ -16,10 +16,10 @@
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/decode/evaluate.h"
 #include "draftsmith/draft/drafter.h"
+#include "draftsmith/run/checkpoint.h"
+#include "draftsmith/run/plot.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/text/tokenizer.h"
-#include "draftsmith/train/checkpoint.h"
-#include "draftsmith/train/plot.h"
 
 namespace draftsmith {
 namespace {

@@ -11,7 +11,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/export/gguf_file.h"
 #include "draftsmith/export/hf_folder.h"
-#include "draftsmith/target/weights.h"
+#include "draftsmith/target/llama/weights.h"
 
 namespace draftsmith {
 namespace {

@@ -12,9 +12,9 @@
 #include "draftsmith/app/drafter_paths.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/chat/supervise.h"
 #include "draftsmith/decode/speculative.h"
 #include "draftsmith/text/chat_template.h"
-#include "draftsmith/text/supervise.h"
 #include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {

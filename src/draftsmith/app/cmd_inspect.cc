@@ -17,9 +17,9 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/drafter.h"
+#include "draftsmith/run/checkpoint.h"
 #include "draftsmith/store/gguf.h"
 #include "draftsmith/store/safetensors.h"
-#include "draftsmith/train/checkpoint.h"
 
 namespace draftsmith {
 namespace fs = std::filesystem;

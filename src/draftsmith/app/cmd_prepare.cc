@@ -11,7 +11,7 @@
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
-#include "draftsmith/data/prepare.h"
+#include "draftsmith/chat/prepare.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/target/target.h"
 #include "draftsmith/text/chat_template.h"

@@ -11,8 +11,8 @@
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/bench/smoke.h"
 #include "draftsmith/config/yaml.h"
-#include "draftsmith/train/smoke.h"
 
 namespace draftsmith {
 namespace {

@@ -19,9 +19,10 @@
 #include "draftsmith/base/memory.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/data/data_set.h"
+#include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/run/plan.h"
+#include "draftsmith/run/training_run.h"
 #include "draftsmith/store/gguf.h"
-#include "draftsmith/train/plan.h"
-#include "draftsmith/train/train.h"
 
 namespace draftsmith {
 namespace {

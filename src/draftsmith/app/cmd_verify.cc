@@ -9,7 +9,7 @@
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/golden.h"
+#include "draftsmith/bench/golden.h"
 
 namespace draftsmith {
 

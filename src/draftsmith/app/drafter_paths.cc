@@ -3,7 +3,7 @@
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
-#include "draftsmith/train/checkpoint.h"
+#include "draftsmith/run/checkpoint.h"
 
 namespace draftsmith {
 

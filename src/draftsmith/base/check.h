@@ -1,6 +1,6 @@
-// Errors, in two kinds. The user's fault (a bad file, key, value) is a UserError whose text is one sentence that names the
-// file, key, line or tensor and, where there is one, the next thing to do; main() prints it and exits 1. Our own fault is
-// DRAFTSMITH_ASSERT, which no input can reach.
+// Errors, in two kinds. The user's fault (a bad file, key, value) is a UserError whose text is one sentence that names
+// the file, key, line or tensor and, where there is one, the next thing to do; main() prints it and exits 1. Our own
+// fault is DRAFTSMITH_ASSERT, which no input can reach.
 #pragma once
 
 #include <sstream>

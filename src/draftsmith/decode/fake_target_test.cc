@@ -70,18 +70,17 @@ bool says(const std::string& text, const std::string& part1, const std::string& 
 FakeTarget::FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids)
     : next_(std::move(next)), embedding_(pattern(kVocab, kHidden, 0.7)), head_(pattern(kVocab, kHidden, 0.3)) {
   at::set_num_threads(1);  // these models are too small to share out
-  info_ = {.name = "chain",
-           .architecture = "fake",
-           .description = "",
-           .num_layers = kLayers,
-           .hidden_size = kHidden,
-           .intermediate_size = 32,
-           .num_heads = 2,
-           .num_kv_heads = 1,
-           .head_dim = 8,
-           .vocab_size = kVocab,
-           .context_length = 256,
-           .end_ids = std::move(end_ids)};
+  info_.name = "chain";
+  info_.architecture = "fake";
+  info_.num_layers = kLayers;
+  info_.hidden_size = kHidden;
+  info_.intermediate_size = 32;
+  info_.num_heads = 2;
+  info_.num_kv_heads = 1;
+  info_.head_dim = 16;
+  info_.vocab_size = kVocab;
+  info_.context_length = 256;
+  info_.end_ids = std::move(end_ids);
 }
 
 std::vector<DocumentFeatures> FakeTarget::features(std::span<const std::span<const std::int32_t>>,
@@ -116,7 +115,7 @@ LoadedDrafter FakeTarget::random_drafter(std::int64_t block_size, std::uint64_t 
                     .num_layers = 2,
                     .num_heads = 2,
                     .num_kv_heads = 1,
-                    .head_dim = 8,
+                    .head_dim = 16,
                     .vocab_size = kVocab,
                     .block_size = block_size,
                     .mask_token_id = 23,

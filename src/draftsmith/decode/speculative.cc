@@ -10,6 +10,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/stopwatch.h"
 #include "draftsmith/draft/draft_session.h"
+#include "draftsmith/model/tap_rules.h"
 
 namespace draftsmith {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/layer.h"
+#include "draftsmith/draft/dflash/layer.h"
 #include "draftsmith/draft/loss_rows.h"
 #include "draftsmith/nn/ops.h"
 

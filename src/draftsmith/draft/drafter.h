@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "draftsmith/base/rng.h"
-#include "draftsmith/draft/block_inputs.h"
+#include "draftsmith/draft/dflash/block_inputs.h"
 #include "draftsmith/draft/draft_vocab.h"
 #include "draftsmith/draft/drafter_config.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "draftsmith/draft/block_inputs.h"
+#include "draftsmith/draft/dflash/block_inputs.h"
 
 namespace draftsmith {
 

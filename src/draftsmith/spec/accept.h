@@ -1,6 +1,6 @@
 // Which drafted tokens survive, and the figures made of it: arithmetic on spans, no model.
-// Conventions: a step that accepts n drafts produces n + 1 tokens. tau = tokens produced per step. Steps cut short by the
-// token limit or an end id are counted apart and left out of every mean.
+// Conventions: a step that accepts n drafts produces n + 1 tokens. tau = tokens produced per step. Steps cut short by
+// the token limit or an end id are counted apart and left out of every mean.
 #pragma once
 
 #include <cstdint>

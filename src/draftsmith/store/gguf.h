@@ -1,5 +1,5 @@
-// The front of a GGUF file (keys and tensor descriptions), read with every count and range checked. llama.cpp asserts on bad
-// files, so each file passes through here before llama.cpp sees it; nothing here needs llama.cpp.
+// The front of a GGUF file (keys and tensor descriptions), read with every count and range checked. llama.cpp asserts
+// on bad files, so each file passes through here before llama.cpp sees it; nothing here needs llama.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace draftsmith {
 
 struct GgufTensor {
   std::string name;
-  std::uint32_t type = 0;            // ggml type id
-  std::string type_name;             // "F32", "Q4_1", "Q6_K" ...
-  std::vector<std::int64_t> shape;   // ne[0] (row length) first
-  std::uint64_t offset = 0;          // from the start of the file
+  std::uint32_t type = 0;           // ggml type id
+  std::string type_name;            // "F32", "Q4_1", "Q6_K" ...
+  std::vector<std::int64_t> shape;  // ne[0] (row length) first
+  std::uint64_t offset = 0;         // from the start of the file
   std::uint64_t num_bytes = 0;
 };
 
@@ -38,9 +38,10 @@ struct GgufFile {
   std::string architecture() const;  // general.architecture, "" when missing
 };
 
-// Refuses (UserError, naming file and tensor or key): wrong magic, versions other than 2 and 3, counts, lengths or ranges that do
-// not fit the file, zero or more than 4 dimensions, empty or repeated names, unknown tensor types, rows that are not whole
-// blocks, bad alignment, tensors past the end or overlapping. uint64 keys above int64's range are refused.
+// Refuses (UserError, naming file and tensor or key): wrong magic, versions other than 2 and 3, counts, lengths or
+// ranges that do not fit the file, zero or more than 4 dimensions, empty or repeated names, unknown tensor types, rows
+// that are not whole blocks, bad alignment, tensors past the end or overlapping. uint64 keys above int64's range are
+// refused.
 GgufFile read_gguf(const std::filesystem::path& file);
 
 }  // namespace draftsmith

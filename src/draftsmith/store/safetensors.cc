@@ -12,12 +12,6 @@
 namespace draftsmith {
 namespace fs = std::filesystem;
 
-std::int64_t TensorInfo::num_elements() const {
-  std::int64_t count = 1;
-  for (std::int64_t extent : shape) count *= extent;
-  return count;
-}
-
 struct SafetensorsFile::State {
   explicit State(const fs::path& file)
       : path(file), mapped(file), header(read_safetensors_header(file.string(), mapped.bytes())) {}

@@ -1,5 +1,5 @@
-// Safetensors files, in and out. Reading maps the file and trusts nothing in it: every range, shape, type and name is checked
-// before a byte of data is touched, and memory never follows a number in the file.
+// Safetensors files, in and out. Reading maps the file and trusts nothing in it: every range, shape, type and name is
+// checked before a byte of data is touched, and memory never follows a number in the file.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/store/tensor_info.h"
+
 namespace draftsmith {
-
-enum class DType { kBool, kU8, kI8, kF8E5M2, kF8E4M3, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kF64, kI64, kU64 };
-std::size_t size_of(DType dtype);
-std::string name_of(DType dtype);  // the format's spelling: "F32", "BF16", "U8" ...
-
-struct TensorInfo {
-  DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;
-  std::size_t begin = 0, end = 0;  // bytes, relative to the data section
-  std::int64_t num_elements() const;
-};
 
 class SafetensorsFile {
  public:
@@ -37,7 +28,7 @@ class SafetensorsFile {
   const std::map<std::string, TensorInfo>& tensors() const;
   const std::map<std::string, std::string>& metadata() const;
   bool has(const std::string& name) const;
-  const TensorInfo& info(const std::string& name) const;          // UserError naming file and tensor when missing
+  const TensorInfo& info(const std::string& name) const;            // UserError naming file and tensor when missing
   std::span<const std::byte> bytes(const std::string& name) const;  // may be misaligned: copy, do not cast
   // A copy of the tensor's elements; refuses another dtype by name.
   template <class T>
@@ -66,8 +57,8 @@ struct TensorToWrite {
 void write_safetensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata);
 
-// A model folder: model.safetensors, or the shards that model.safetensors.index.json names (each must exist and hold what
-// the index says). find() gives the file that holds a tensor.
+// A model folder: model.safetensors, or the shards that model.safetensors.index.json names (each must exist and hold
+// what the index says). find() gives the file that holds a tensor.
 class SafetensorsFolder {
  public:
   explicit SafetensorsFolder(const std::filesystem::path& folder);

@@ -3,7 +3,6 @@
 #include "draftsmith/store/safetensors_header.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -21,22 +20,6 @@ namespace draftsmith {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::array<std::pair<DType, std::string_view>, 15> kDTypes = {{{DType::kBool, "BOOL"},
-                                                                         {DType::kU8, "U8"},
-                                                                         {DType::kI8, "I8"},
-                                                                         {DType::kF8E5M2, "F8_E5M2"},
-                                                                         {DType::kF8E4M3, "F8_E4M3"},
-                                                                         {DType::kI16, "I16"},
-                                                                         {DType::kU16, "U16"},
-                                                                         {DType::kF16, "F16"},
-                                                                         {DType::kBF16, "BF16"},
-                                                                         {DType::kI32, "I32"},
-                                                                         {DType::kU32, "U32"},
-                                                                         {DType::kF32, "F32"},
-                                                                         {DType::kF64, "F64"},
-                                                                         {DType::kI64, "I64"},
-                                                                         {DType::kU64, "U64"}}};
 
 class HeaderEvents : public json::json_sax_t {
  public:
@@ -89,10 +72,9 @@ class HeaderEvents : public json::json_sax_t {
     if (skip_scalar()) return true;
     if (place_ == Place::kMetadata) return out_.metadata.emplace(field_, text), true;
     if (place_ != Place::kTensor || field_ != "dtype") return bad_value("text");
-    const auto* found =
-        std::find_if(kDTypes.begin(), kDTypes.end(), [&](const auto& known) { return known.second == text; });
-    require(found != kDTypes.end(), where(), "its type ", shown(text), " is not known");
-    info_.dtype = found->first;
+    const std::optional<DType> dtype = dtype_from_name(text);
+    require(dtype.has_value(), where(), "its type ", shown(text), " is not known");
+    info_.dtype = *dtype;
     return true;
   }
 
@@ -213,40 +195,6 @@ void check_layout(const std::string& file, const std::map<std::string, TensorInf
 }
 
 }  // namespace
-
-std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-    case DType::kI8:
-    case DType::kF8E5M2:
-    case DType::kF8E4M3:
-      return 1;
-    case DType::kI16:
-    case DType::kU16:
-    case DType::kF16:
-    case DType::kBF16:
-      return 2;
-    case DType::kI32:
-    case DType::kU32:
-    case DType::kF32:
-      return 4;
-    case DType::kF64:
-    case DType::kI64:
-    case DType::kU64:
-      return 8;
-  }
-  DRAFTSMITH_ASSERT(false);
-  return 0;
-}
-
-std::string name_of(DType dtype) {
-  for (const auto& [known, name] : kDTypes) {
-    if (known == dtype) return std::string(name);
-  }
-  DRAFTSMITH_ASSERT(false);
-  return "";
-}
 
 SafetensorsHeader read_safetensors_header(const std::string& file, std::span<const std::byte> bytes) {
   static_assert(std::endian::native == std::endian::little, "numbers are read as they stand");

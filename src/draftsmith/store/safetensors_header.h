@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "draftsmith/store/safetensors.h"
+#include "draftsmith/store/tensor_info.h"
 
 namespace draftsmith {
 

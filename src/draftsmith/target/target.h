@@ -13,23 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/model/decoder_shape.h"
+
 namespace draftsmith {
 
-struct TargetInfo {
-  std::string name;             // general.name or the file's name
-  std::string architecture;     // e.g. "llama"
-  std::string description;      // llama.cpp's one-line description (type, size)
-  std::int64_t num_layers = 0;  // T
-  std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;
-  std::int64_t num_heads = 0;
-  std::int64_t num_kv_heads = 0;
-  std::int64_t head_dim = 0;
-  std::int64_t vocab_size = 0;      // rows of the embedding
-  bool tied_head = true;            // the head is the embedding
-  std::int64_t context_length = 0;  // trained context
-  double rope_theta = 10000.0;
-  double norm_eps = 1e-5;
+struct TargetInfo : DecoderShape {
+  std::string name;                   // general.name or the file's name
+  std::string architecture;           // e.g. "llama"
+  bool tied_head = true;              // the head is the embedding
   std::vector<std::int32_t> end_ids;  // end of generation, ascending
   bool can_rewind = true;             // false: recurrent or hybrid cache; decoding with a drafter is refused by name
 };
@@ -111,11 +102,5 @@ struct TargetOptions {
 };
 // Checks the file before llama.cpp sees it, then loads it.
 std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options);
-
-// The default taps for `num_taps` of a target with T layers: one -> [T/2]; else round(1 + i (T-4)/(num-1)), halves to
-// even.
-std::vector<std::int64_t> default_taps(std::int64_t num_taps, std::int64_t num_target_layers);
-// Refuses taps that repeat or leave 0 .. T-2.
-void check_taps(std::span<const std::int64_t> taps, std::int64_t num_target_layers);
 
 }  // namespace draftsmith

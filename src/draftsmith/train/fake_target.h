@@ -31,7 +31,7 @@ class FakeTarget : public Target {
     info_.intermediate_size = 64;
     info_.num_heads = 4;
     info_.num_kv_heads = 2;
-    info_.head_dim = 8;
+    info_.head_dim = 16;
     info_.vocab_size = vocab;
     info_.context_length = 256;
     embedding_ = at::empty({vocab, info_.hidden_size}, at::kFloat);

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/train/fake_target.h"
-#include "draftsmith/train/plan.h"
 
 namespace draftsmith {
 namespace {

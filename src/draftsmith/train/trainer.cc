@@ -10,9 +10,8 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/stopwatch.h"
-#include "draftsmith/draft/block_inputs.h"
-#include "draftsmith/draft/layer.h"
-#include "draftsmith/train/plan.h"
+#include "draftsmith/draft/dflash/block_inputs.h"
+#include "draftsmith/draft/dflash/layer.h"
 
 namespace draftsmith {
 namespace {
@@ -27,12 +26,17 @@ FeatureCacheOptions cache_options(const TrainerParts& parts, std::int64_t memory
           .memory_bytes = memory_mb * kMegabyte,
           .disk_bytes = disk_mb * kMegabyte,
           .folder = parts.config.output,
-          .notice = parts.hooks.notice};
+          .notice = parts.notice};
 }
 
 }  // namespace
 
-AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const TrainHooks& hooks) {
+Compute compute_of(const RunConfig& config) {
+  return config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16;
+}
+
+AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const NoticeFn& notice,
+                                std::int64_t most_score_bytes) {
   const bool plain = config.train.attention == "plain";
   const AttentionPath path = plain ? AttentionPath::kPlain : attention_path_for(drafter.head_dim);
   std::string text = text_of("attention: ", text_of_path(path));
@@ -41,10 +45,10 @@ AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& dr
     const std::int64_t bytes = plain_score_bytes(drafter.num_heads, config.train.anchors_per_pack * drafter.block_size,
                                                  config.train.row_length);
     text += text_of(", ", bytes, " bytes of scores a layer");
-    require(bytes <= hooks.most_plain_score_bytes, text, ", more than ", hooks.most_plain_score_bytes,
+    require(bytes <= most_score_bytes, text, ", more than ", most_score_bytes,
             "; set train.attention to fused, or allow it with --allow-unfused");
   }
-  if (hooks.notice) hooks.notice(text);
+  if (notice) notice(text);
   return path;
 }
 
@@ -53,7 +57,7 @@ Trainer::Trainer(TrainerParts parts)
       drafter_(parts.drafter),
       data_(parts.data),
       compute_(compute_of(parts.config)),
-      attention_path_(attention_path_of(parts.config, parts.drafter, parts.hooks)),
+      attention_path_(attention_path_of(parts.config, parts.drafter, parts.notice, parts.most_plain_score_bytes)),
       loss_options_{.kind = parts.config.train.loss,
                     .gamma = parts.config.train.gamma,
                     .dpace_alpha = parts.config.train.dpace_alpha,

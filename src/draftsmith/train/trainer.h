@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "draftsmith/base/progress.h"
 #include "draftsmith/config/run_config.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/drafter.h"
@@ -17,7 +18,6 @@
 #include "draftsmith/train/feature_cache.h"
 #include "draftsmith/train/optimizer.h"
 #include "draftsmith/train/rows.h"
-#include "draftsmith/train/train.h"
 
 namespace draftsmith {
 
@@ -36,12 +36,18 @@ struct TrainerParts {
   const DataFolder& data;
   DrafterParams params;  // fp32 masters; trained in place
   DraftVocab vocab;
-  const TrainHooks& hooks;
+  NoticeFn notice;
+  // What plain attention may compute of scores in a layer; more is refused.
+  std::int64_t most_plain_score_bytes = std::int64_t{2} << 30;
 };
 
+// What train.compute asks for.
+Compute compute_of(const RunConfig& config);
+
 // Which way the attention of a run takes, and what that means, in words. Throws UserError where plain attention would
-// compute more scores than hooks allow.
-AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const TrainHooks& hooks);
+// compute more than `most_score_bytes` of scores.
+AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const NoticeFn& notice,
+                                std::int64_t most_score_bytes);
 
 class Trainer {
  public:

@@ -1,0 +1,80 @@
+// How fast a training step is: a drafter of a given shape on one random row, forward, head and loss, backward,
+// optimizer, with the time of each part, the operations it stands for, and the memory it needs beyond what must be
+// kept.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "draftsmith/draft/dflash/step_flops.h"
+#include "draftsmith/draft/drafter.h"
+#include "draftsmith/nn/step_clock.h"
+
+namespace draftsmith {
+
+struct StepShape {
+  std::string name;
+  DrafterConfig drafter;
+  std::int64_t row_tokens = 0, anchors = 0;
+  double held_ratio = 0;  // of the GEMM rate that a step of this shape must reach; 0 = none is asked for
+};
+// "small": 576 / 1536, 9/3 heads of 64, 3 layers, 5 taps, 49,152 ids, 512 tokens, 192 anchors of 8; "mid": 2048 / 6144,
+// 16/8 heads of 128, 5 layers, 5 taps, 151,936 ids, 2048 tokens, 128 anchors of 16. UsageError for other names.
+StepShape step_shape(const std::string& name);
+
+struct StepTime {
+  double seconds = 0;
+  std::array<double, kNumStepParts> parts = {};
+  double rest() const;
+};
+
+class StepMeasure {
+ public:
+  StepMeasure(StepShape shape, Compute compute, bool recompute);
+  ~StepMeasure();
+  StepTime step();
+  // Bytes at the peak of one more step, the attention's workspace included, beyond parameters, gradients, moments,
+  // embedding and head.
+  std::int64_t extra_bytes();
+  const StepShape& shape() const;
+  StepFlops flops() const;
+  double visible_pairs() const;  // queries times keys they see, of one head and layer
+  // token_ids I64 [S], loss_mask F32 [S], target_hidden BF16 [S, K*H], anchors I64 [A]: what another trainer needs to
+  // do the same step.
+  void write_batch(const std::filesystem::path& file) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The best square product of 1024, 2048 and 4096. Its matrices stay, so that a step measured between two rates finds
+// the memory of the step before.
+class GemmReference {
+ public:
+  explicit GemmReference(at::ScalarType type);
+  double rate();  // operations a second, once over each size
+
+ private:
+  std::vector<at::Tensor> factors_, products_;
+};
+
+struct StepResult {
+  StepShape shape;
+  StepFlops flops;
+  StepTime median;              // of the step in the middle
+  std::vector<double> seconds;  // of every step
+  double gemm_rate = 0;         // median of the interleaved measurements
+  std::int64_t extra_bytes = 0;
+  double ratio() const { return flops.total() / median.seconds / gemm_rate; }
+};
+// `repeats` steps, with a measurement of the GEMM before each, after two that are not counted.
+StepResult measure_step(const StepShape& shape, Compute compute, bool recompute, std::int64_t repeats);
+
+}  // namespace draftsmith

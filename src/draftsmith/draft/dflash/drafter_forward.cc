@@ -1,0 +1,130 @@
+// The forward pass of training, whose layers are kept for backward or computed again there.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/draft/dflash/layer.h"
+
+namespace draftsmith {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// What a training pass has beside the stream.
+struct PassInputs {
+  DrafterConfig config;
+  Rope rope;  // of the context's positions, then the blocks'
+  Rope block_rope;
+  at::ScalarType type;
+};
+
+// Context and block rows go through k_proj and v_proj as one product each.
+Stream training_layer(const PassInputs& pass, const LayerParams& layer, const std::shared_ptr<const KeyRanges>& ranges,
+                      const at::Tensor& context, const Stream& x) {
+  const auto keys = [&](const at::Tensor& u) {
+    return key_value(pass.config, layer, at::cat({context, u}), pass.rope);
+  };
+  return layer_forward(pass.config, layer, x, {pass.block_rope, ranges, keys}, pass.type);
+}
+
+// Tensors of a layer in the order of visit_layer, and back.
+variable_list tensors_of(const LayerParams& layer) {
+  variable_list out;
+  visit_layer(layer, "", [&](const std::string&, const at::Tensor& tensor) { out.push_back(tensor); });
+  return out;
+}
+LayerParams layer_of(at::TensorList tensors) {
+  LayerParams layer;
+  auto next = tensors.begin();
+  visit_layer(layer, "", [&](const std::string&, at::Tensor& tensor) { tensor = *next++; });
+  return layer;
+}
+
+// One layer of one pass, kept until its backward.
+struct LayerCall : torch::CustomClassHolder {
+  LayerCall(PassInputs p, std::shared_ptr<const KeyRanges> r, bool delta)
+      : pass(std::move(p)), ranges(std::move(r)), has_delta(delta) {}
+  PassInputs pass;
+  std::shared_ptr<const KeyRanges> ranges;
+  bool has_delta;  // all layers but the first
+  // t: context, residual, delta, then the layer's parameters. Nothing is recorded unless a tensor of t asks for it, but
+  // gradients count as on: the same operations both times.
+  Stream run(at::TensorList t) const {
+    const at::AutoGradMode as_in_training(true);
+    const Stream x{t[1], has_delta ? t[2] : at::Tensor()};
+    return training_layer(pass, layer_of(t.slice(has_delta ? 3 : 2)), ranges, t[0], x);
+  }
+};
+
+// Keeps a layer's inputs only; backward computes the layer again, then differentiates it.
+struct RecomputedLayer : torch::autograd::Function<RecomputedLayer> {
+  static variable_list forward(AutogradContext* ctx, const c10::intrusive_ptr<LayerCall>& call, at::TensorList t) {
+    const Stream y = call->run(detached(t));
+    ctx->save_for_backward(t.vec());
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    return {y.residual, y.delta};
+  }
+
+  static variable_list detached(at::TensorList tensors) {
+    variable_list out;
+    for (const at::Tensor& tensor : tensors) out.push_back(tensor.detach());
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto capsule = ctx->saved_data["call"].toCapsule();
+    variable_list wanted, inputs = detached(ctx->get_saved_variables());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (ctx->needs_input_grad(i)) wanted.push_back(inputs[i].requires_grad_(true));
+    const Stream y = static_cast<const LayerCall&>(*capsule).run(inputs);
+    const variable_list found = torch::autograd::grad({y.residual, y.delta}, wanted, grads);
+    variable_list out = {at::Tensor()};  // none of the call itself
+    std::size_t next = 0;
+    for (const at::Tensor& input : inputs) out.push_back(input.requires_grad() ? found[next++] : at::Tensor());
+    return out;
+  }
+};
+
+Stream recomputed_layer(const PassInputs& pass, const LayerParams& layer,
+                        const std::shared_ptr<const KeyRanges>& ranges, const at::Tensor& context, const Stream& x) {
+  variable_list inputs = {context, x.residual};
+  if (x.delta.defined()) inputs.push_back(x.delta);
+  for (const at::Tensor& tensor : tensors_of(layer)) inputs.push_back(tensor);
+  const auto call = c10::make_intrusive<LayerCall>(pass, ranges, x.delta.defined());
+  const variable_list out = RecomputedLayer::apply(call, at::TensorList(inputs));
+  return {out[0], out[1]};
+}
+
+}  // namespace
+
+at::Tensor drafter_forward(const DrafterConfig& config, const DrafterParams& params, const ForwardInputs& inputs,
+                           Compute compute) {
+  const BlockInputs& blocks = *inputs.blocks;
+  const auto num_context = static_cast<std::int64_t>(blocks.context_position_ids.size());
+  const std::int64_t num_queries = blocks.num_blocks * blocks.block_size;
+  DRAFTSMITH_ASSERT(inputs.features.size(0) == num_context && inputs.block_embeddings.size(0) == num_queries);
+  std::vector<std::int64_t> positions = blocks.context_position_ids;
+  positions.insert(positions.end(), blocks.block_position_ids.begin(), blocks.block_position_ids.end());
+  const Rope rope = make_rope(positions, config.head_dim, config.rope_theta);
+  const at::ScalarType type = scalar_type_of(compute);
+  const PassInputs pass{
+      .config = config,
+      .rope = rope,
+      .block_rope = {rope.cos.narrow(0, num_context, num_queries), rope.sin.narrow(0, num_context, num_queries)},
+      .type = type};
+  const at::Tensor context = project_context(config, params, inputs.features, type);
+  const auto layer_of_pass = inputs.recompute && c10::GradMode::is_enabled() ? recomputed_layer : training_layer;
+  Stream x{inputs.block_embeddings.to(at::kFloat), {}};  // the residual stream stays fp32
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    const auto& ranges = config.layer_kinds[i] == LayerKind::kSliding ? blocks.sliding : blocks.full;
+    x = layer_of_pass(pass, params.layers[i], ranges, context, x);
+    if (inputs.layer_outputs != nullptr) inputs.layer_outputs->push_back(at::add(x.residual, x.delta));
+  }
+  return add_rms_norm(x, params.norm, config.rms_norm_eps, type).normed;
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,91 @@
+#include "draftsmith/draft/dflash/init.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+#include "draftsmith/base/check.h"
+
+namespace draftsmith {
+namespace {
+
+std::string shape_text(const at::Tensor& t) {
+  std::string text;
+  for (std::int64_t i = 0; i < t.dim(); ++i) text += (i ? " x " : "") + std::to_string(t.size(i));
+  return text;
+}
+
+class Copier {
+ public:
+  explicit Copier(const TargetWeightFn& target_weight) : target_weight_(target_weight) {}
+
+  void copy(const std::string& name, const at::Tensor& to, const std::string& setting) const {
+    const at::Tensor from = target_weight_(name);
+    require(from.defined(), "draft.init: target needs the target's tensor '", name,
+            "', which this model does not have; use draft.init: random");
+    require(from.sizes() == to.sizes(), "draft.init: target cannot copy '", name, "': it is ", shape_text(from),
+            ", the drafter needs ", shape_text(to), "; leave ", setting,
+            " at the target's size or use draft.init: random");
+    to.copy_(from);
+  }
+
+  // The target's own scale of normalised heads, or a constant that gives q or k the size they have in the target: for
+  // an input of unit variance and no preferred direction, each output of W has variance sum_i W_i^2.
+  void copy_head_norm(const std::string& name, const at::Tensor& to, const at::Tensor& matrix) const {
+    if (target_weight_(name).defined()) {
+      copy(name, to, "draft.head_dim");
+    } else {
+      to.fill_(matrix.square().sum(1).mean().sqrt());
+    }
+  }
+
+ private:
+  const TargetWeightFn& target_weight_;
+};
+
+// The weights of attn_norm go into the columns of q, k and v, and the norm's own become 1. A layer's k_proj and v_proj
+// read the block through its input norm and the context through hidden_norm, which all layers share: so both give what
+// the target's layer gives for the same state.
+void copy_layer(const Copier& copier, const std::string& block, LayerParams& layer) {
+  const std::string heads = "draft.heads, draft.kv_heads and draft.head_dim";
+  copier.copy(block + "attn_norm.weight", layer.input_layernorm, "draft.hidden_size");
+  copier.copy(block + "attn_q.weight", layer.q_proj, heads);
+  copier.copy(block + "attn_k.weight", layer.k_proj, heads);
+  copier.copy(block + "attn_v.weight", layer.v_proj, heads);
+  for (at::Tensor* matrix : {&layer.q_proj, &layer.k_proj, &layer.v_proj}) matrix->mul_(layer.input_layernorm);
+  layer.input_layernorm.fill_(1.0);
+  copier.copy(block + "attn_output.weight", layer.o_proj, heads);
+  copier.copy_head_norm(block + "attn_q_norm.weight", layer.q_norm, layer.q_proj);
+  copier.copy_head_norm(block + "attn_k_norm.weight", layer.k_norm, layer.k_proj);
+  copier.copy(block + "ffn_norm.weight", layer.post_attention_layernorm, "draft.hidden_size");
+  copier.copy(block + "ffn_gate.weight", layer.gate_proj, "draft.intermediate_size");
+  copier.copy(block + "ffn_up.weight", layer.up_proj, "draft.intermediate_size");
+  copier.copy(block + "ffn_down.weight", layer.down_proj, "draft.intermediate_size");
+}
+
+}  // namespace
+
+void fit_final_norm(DrafterParams& params, const at::Tensor& head) {
+  const c10::NoGradGuard no_gradients;
+  const double row_square = head.to(at::kFloat).square().sum(1).mean().item<double>();
+  params.norm.fill_(row_square > 1 ? 1 / std::sqrt(row_square) : 1.0);
+}
+
+void init_from_target(DrafterParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight) {
+  const c10::NoGradGuard no_gradients;
+  require(config.num_layers <= config.num_target_layers,
+          "draft.init: target copies one target layer for each drafter layer, but ", config.num_layers,
+          " layers are asked for and the target has ", config.num_target_layers);
+  const Copier copier(target_weight);
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    const std::int64_t source = config.num_target_layers - config.num_layers + i;
+    copy_layer(copier, "blk." + std::to_string(source) + ".", params.layers[i]);
+  }
+  copier.copy("output_norm.weight", params.norm, "draft.hidden_size");
+  params.hidden_norm.fill_(1.0);
+  params.fc.zero_();
+  params.fc.narrow(1, (config.num_taps() - 1) * config.hidden_size, config.hidden_size).fill_diagonal_(1.0);
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,22 @@
+// Sizes of a decoder: a stack of layers of RMSNorm, grouped-query attention with rotary positions, and a gated MLP
+// between an embedding and a head. A target has them, and so has a drafter.
+#pragma once
+
+#include <cstdint>
+
+namespace draftsmith {
+
+struct DecoderShape {
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab_size = 0;      // rows of the embedding
+  std::int64_t context_length = 0;  // positions it was trained for
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-5;
+};
+
+}  // namespace draftsmith

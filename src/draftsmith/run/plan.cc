@@ -1,0 +1,115 @@
+#include "draftsmith/run/plan.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/draft/dflash/layer.h"
+#include "draftsmith/draft/dflash/step_memory.h"
+#include "draftsmith/draft/loss.h"
+#include "draftsmith/train/rows.h"
+#include "draftsmith/train/trainer.h"
+
+namespace draftsmith {
+namespace {
+
+std::string in_words(std::int64_t bytes) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(bytes < 10'000'000'000 ? 0 : 1);
+  if (bytes < 10'000'000'000)
+    out << static_cast<double>(bytes) / 1e6 << " MB";
+  else
+    out << static_cast<double>(bytes) / 1e9 << " GB";
+  return out.str();
+}
+
+void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
+  RowSchedule schedule(data, config);
+  const PackPlan& epoch = schedule.plan(0);
+  plan.documents = data.num_documents();
+  plan.documents_cut = epoch.num_cut;
+  plan.documents_left_out = epoch.num_without_anchor;
+  plan.rows = static_cast<std::int64_t>(epoch.rows.size());
+  plan.steps_an_epoch = (plan.rows + config.train.accumulation - 1) / config.train.accumulation;
+  for (std::int64_t row = 0; row < plan.rows; ++row) {
+    const Pack pack = make_pack(data, epoch.rows[row], schedule.pack_options(0));
+    plan.tokens += pack.num_tokens();
+    plan.supervised_tokens += std::count(pack.loss_mask.begin(), pack.loss_mask.end(), 1);
+    Rng rng(config.seed, RngPurpose::kAnchors, {static_cast<std::uint64_t>(row)});  // only their number counts here
+    const auto anchors = static_cast<std::int64_t>(sample_anchors(pack, schedule.anchor_options(), rng).size());
+    plan.anchors += anchors;
+    plan.longest_row = std::max(plan.longest_row, pack.length);
+    plan.most_anchors = std::max(plan.most_anchors, anchors);
+  }
+  if (config.train.max_minutes <= 0) plan.total_steps = schedule.num_steps();
+}
+
+void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target) {
+  const DrafterConfig& d = plan.drafter;
+  const auto element = static_cast<std::int64_t>(elementSize(scalar_type_of(compute_of(config))));
+  plan.bytes_parameters = plan.parameters * 12;
+  const std::int64_t tables = target.tied_head ? target.vocab_size : 2 * target.vocab_size;
+  plan.bytes_target_tables = (tables + d.draft_vocab_size) * target.hidden_size * element;
+  const bool soft = config.train.soft_labels > 0;
+  plan.bytes_features = plan.tokens * (d.num_taps() + (soft ? 1 : 0)) * d.hidden_size * 2;
+  const std::int64_t cache = config.train.feature_cache_mb << 20, token_bytes = plan.bytes_features / plan.tokens;
+  plan.bytes_features_kept =
+      std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
+  plan.bytes_step = step_peak_bytes(d, compute_of(config),
+                                    {.context = plan.longest_row,
+                                     .queries = plan.most_anchors * d.block_size,
+                                     .recompute = config.train.recompute,
+                                     .soft_labels = soft,
+                                     .gradients_held = config.train.accumulation > 1,
+                                     .logits_bytes = LossOptions().logits_bytes});
+}
+
+}  // namespace
+
+TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const DataFolder& data,
+                        const DrafterConfig& drafter) {
+  TrainPlan plan;
+  plan.drafter = drafter;
+  plan.parameters = num_parameters(drafter);
+  const DataSet held_out = held_out_documents(data, config);
+  const std::int64_t longest = std::min(config.data.max_length, config.train.row_length);
+  plan.eval_documents = held_out.num_documents();
+  for (std::int64_t d = 0; d < plan.eval_documents; ++d) plan.eval_tokens += std::min(held_out.length(d), longest);
+  count_data(plan, config, data.train);
+  estimate_memory(plan, config, target);
+  return plan;
+}
+
+std::string to_text(const TrainPlan& plan, const RunConfig& config) {
+  std::ostringstream out;
+  const DrafterConfig& d = plan.drafter;
+  out << "drafter   " << std::fixed << std::setprecision(1) << static_cast<double>(plan.parameters) / 1e6
+      << "M trainable parameters: " << d.num_layers << " layers, block " << d.block_size << ", hidden " << d.hidden_size
+      << ", MLP " << d.intermediate_size << ", heads " << d.num_heads << '/' << d.num_kv_heads << " of " << d.head_dim
+      << ", mask token " << d.mask_token_id << ", taps";
+  for (const std::int64_t tap : d.target_layer_ids) out << ' ' << tap;
+  out << " of " << d.num_target_layers << " layers";
+  if (d.draft_vocab_size > 0) out << ", drafts from " << d.draft_vocab_size << " of " << d.vocab_size << " ids";
+  out << '\n';
+  out << "data      " << plan.documents << " documents (" << plan.documents_cut << " cut, " << plan.documents_left_out
+      << " left out: no two supervised tokens in a row), " << plan.tokens << " tokens, " << plan.supervised_tokens
+      << " supervised; " << plan.eval_documents << " held-out documents\n";
+  out << "epoch     " << plan.rows << " rows of up to " << config.train.row_length << " tokens, " << plan.anchors
+      << " anchors, " << plan.steps_an_epoch << " steps of " << config.train.accumulation
+      << (config.train.accumulation == 1 ? " row" : " rows") << '\n';
+  out << "steps     ";
+  if (plan.total_steps > 0)
+    out << plan.total_steps << '\n';
+  else
+    out << "fitted to " << std::defaultfloat << config.train.max_minutes << " minutes after the first 20\n";
+  const std::int64_t beyond = plan.bytes_features - (config.train.feature_cache_mb << 20);
+  const std::int64_t on_disk = std::clamp<std::int64_t>(beyond, 0, config.train.feature_disk_mb << 20);
+  out << "memory    " << in_words(plan.bytes()) << " beside the target: parameters and moments "
+      << in_words(plan.bytes_parameters) << ", embedding and head " << in_words(plan.bytes_target_tables)
+      << ", features " << in_words(plan.bytes_features_kept) << " (and " << in_words(on_disk) << " on disk), a step "
+      << in_words(plan.bytes_step) << '\n';
+  return out.str();
+}
+
+}  // namespace draftsmith

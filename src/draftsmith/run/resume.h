@@ -1,0 +1,40 @@
+// May this run go on from that checkpoint? Whatever would change the model, the rows, the anchors or the order is
+// refused by its key; other changes are allowed and told.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "draftsmith/base/progress.h"
+#include "draftsmith/config/run_config.h"
+#include "draftsmith/data/data_set.h"
+#include "draftsmith/draft/drafter_config.h"
+#include "draftsmith/run/checkpoint.h"
+
+namespace draftsmith {
+
+struct ResumeCheck {
+  const std::filesystem::path& checkpoint;
+  const TrainState& state;
+  const DrafterConfig& stored_drafter;
+  const RunConfig& config;
+  const DrafterConfig& drafter;
+  const DataSet& data;
+  const std::string& target;
+};
+// Throws UserError naming the key, or returns whether the stored number of steps still holds (nothing that decides it
+// has changed).
+bool check_resume(const ResumeCheck& check, const NoticeFn& notice);
+
+// SHA-256 of tokens, supervision and document borders.
+std::string digest_of(const DataSet& data);
+
+// Names the configuration key whose value makes two drafters differ in a way that weights or training depend on; "" =
+// none.
+struct DrafterDifference {
+  std::string key, first, second;
+};
+enum class MayDiffer { kNothing, kBlockAndVocabulary };  // which no weight depends on
+DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, MayDiffer may);
+
+}  // namespace draftsmith

@@ -1,0 +1,230 @@
+// The llama.cpp engine: what is refused before llama.cpp sees a file, what the model is, and its weights as tensors.
+#include "draftsmith/target/llama/gguf_target.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <thread>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/model/tap_rules.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 512;  // of llama.cpp
+
+// A key that is one number, or a list with a number for each layer: its largest.
+std::int64_t largest_of(const GgufFile& file, const std::string& key) {
+  if (const auto value = file.integer(key)) return *value;
+  const auto found = file.keys.find(key);
+  if (found == file.keys.end()) return 0;
+  const auto* list = std::get_if<std::vector<std::int64_t>>(&found->second);
+  return list == nullptr || list->empty() ? 0 : *std::max_element(list->begin(), list->end());
+}
+
+TargetInfo read_info(const llama_model& model, const GgufWeights& weights) {
+  const GgufFile& file = weights.file();
+  const std::string prefix = file.architecture() + ".";
+  TargetInfo info;
+  info.name = file.text("general.name").value_or(file.path.stem().string());
+  info.architecture = file.architecture();
+  info.num_layers = llama_model_n_layer(&model);
+  info.hidden_size = llama_model_n_embd(&model);
+  info.num_heads = llama_model_n_head(&model);
+  info.num_kv_heads = llama_model_n_head_kv(&model);
+  info.head_dim = file.integer(prefix + "attention.key_length")
+                      .value_or(info.num_heads > 0 ? info.hidden_size / info.num_heads : 0);
+  info.intermediate_size = largest_of(file, prefix + "feed_forward_length");
+  info.vocab_size = weights.find(kEmbeddingTensor)->shape[1];
+  info.tied_head = weights.find(kHeadTensor) == nullptr;
+  info.context_length = llama_model_n_ctx_train(&model);
+  info.rope_theta = file.number(prefix + "rope.freq_base").value_or(10000.0);
+  info.norm_eps = file.number(prefix + "attention.layer_norm_rms_epsilon")
+                      .value_or(file.number(prefix + "attention.layer_norm_epsilon").value_or(1e-5));
+  info.can_rewind = !llama_model_is_recurrent(&model) && !llama_model_is_hybrid(&model);
+  const llama_vocab* vocab = llama_model_get_vocab(&model);
+  for (std::int32_t id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
+    if (llama_vocab_is_eog(vocab, id)) info.end_ids.push_back(id);
+  }
+  require(
+      llama_vocab_n_tokens(vocab) == info.vocab_size && weights.find(kEmbeddingTensor)->shape[0] == info.hidden_size,
+      file.path.string(), ": token_embd.weight is [", info.vocab_size, ", ", weights.find(kEmbeddingTensor)->shape[0],
+      "], the model has ", llama_vocab_n_tokens(vocab), " tokens and hidden size ", info.hidden_size);
+  return info;
+}
+
+// The file's size and time are in the name: a copy of an older file is not taken for a newer one's.
+std::string bf16_copy_name(const std::filesystem::path& file) {
+  const auto time = std::filesystem::last_write_time(file).time_since_epoch().count();
+  return text_of(file.stem().string(), "-", std::filesystem::file_size(file), "-", time, "-bf16.gguf");
+}
+
+class GgufTarget final : public Target {
+ public:
+  GgufTarget(GgufWeights weights, const TargetOptions& options) : weights_(std::move(weights)) {
+    require(options.compute == "bf16" || options.compute == "fp32", "compute must be bf16 or fp32, not \"",
+            options.compute, "\"");
+    require(options.threads >= 0, "threads must be 0 (all cores) or more, not ", options.threads);
+    dtype_ = options.compute == "fp32" ? at::kFloat : at::kBFloat16;
+    const std::string path = weights_.file().path.string();
+    auto loaded = std::make_shared<LoadedModel>();
+    loaded->model = load_model(weights_.file().path);
+    const llama_model& model = *loaded->model;
+    require(llama_model_has_decoder(&model) && !llama_model_has_encoder(&model), path,
+            ": a model with an encoder (architecture ", weights_.file().architecture(), ") cannot be a target");
+    require(!llama_model_is_diffusion(&model), path, ": a diffusion model (architecture ",
+            weights_.file().architecture(), ") cannot be a target");
+    loaded->info = read_info(model, weights_);
+    loaded->threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+    loaded_ = std::move(loaded);
+    copied_ = options.feature_weights != "native";
+    features_ = std::make_unique<FeatureReader>(feature_model(options));
+  }
+
+  const TargetInfo& info() const override { return loaded_->info; }
+
+  at::Tensor embedding() override {
+    if (!embedding_.defined()) embedding_ = weights_.read(kEmbeddingTensor, dtype_);
+    return embedding_;
+  }
+  at::Tensor head() override {
+    if (weights_.find(kHeadTensor) == nullptr) return embedding();  // tied
+    if (!head_.defined()) head_ = weights_.read(kHeadTensor, dtype_);
+    return head_;
+  }
+
+  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
+                                         std::span<const std::int64_t> taps, bool want_final_state) override {
+    if (!taps.empty()) check_taps(taps, info().num_layers);
+    std::optional<QuickKernels> quick;
+    if (copied_) quick.emplace();
+    return features_->read(documents, taps, want_final_state);
+  }
+
+  std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) override {
+    if (!taps.empty()) check_taps(taps, info().num_layers);
+    return make_session(loaded_, taps, capacity);
+  }
+
+  std::vector<Answer> generate(std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
+                               const std::function<void(std::int64_t, const Answer&)>& on_answer) override {
+    return generate_answers(*loaded_, prompts, options, on_answer);
+  }
+
+  at::Tensor weight(const std::string& name) override {
+    if (weights_.find(name) == nullptr) return {};
+    const at::Tensor rows = weights_.read(name, at::kFloat);
+    return is_rotated_in_neighbours(name, rows) ? neighbours_to_halves(rows, info().head_dim, rotated()) : rows;
+  }
+
+ private:
+  std::shared_ptr<const LoadedModel> feature_model(const TargetOptions& options) const {
+    if (options.feature_weights == "native") return loaded_;
+    require(options.feature_weights == "bf16", "model.feature_weights must be native or bf16, not \"",
+            options.feature_weights, "\"");
+    const std::filesystem::path& file = weights_.file().path;
+    const std::filesystem::path copy = options.copy_folder / bf16_copy_name(file);
+    if (!std::filesystem::exists(copy)) {
+      std::filesystem::create_directories(options.copy_folder);
+      if (options.notice)
+        options.notice(text_of("writing the target's weights as bf16 to ", copy.string(),
+                               "; model.feature_weights: native does without"));
+      write_bf16_copy(file, copy, loaded_->threads);
+    }
+    auto other = std::make_shared<LoadedModel>(*loaded_);
+    other->model = load_model(copy);
+    return other;
+  }
+
+  std::int64_t rotated() const {
+    return weights_.file().integer(info().architecture + ".rope.dimension_count").value_or(info().head_dim);
+  }
+
+  // Whether q and k are stored for a RoPE that turns neighbouring elements is a property of the architecture that
+  // llama.cpp states: llama.cpp's converter permutes the rows of exactly those whose Hugging Face twin turns halves
+  // (llama, granite, internlm2, ...); the others of that kind are stored as they came and need the same turn before
+  // rotate-half may be used. Latent attention (kv_lora_rank) keeps another order inside a head and stays as stored.
+  bool is_rotated_in_neighbours(const std::string& name, const at::Tensor& rows) const {
+    const bool is_query_or_key = name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight") ||
+                                 name.ends_with(".attn_q.bias") || name.ends_with(".attn_k.bias");
+    const std::int64_t head_dim = info().head_dim;
+    return is_query_or_key && llama_model_rope_type(loaded_->model.get()) == LLAMA_ROPE_TYPE_NORM && head_dim > 0 &&
+           rows.size(0) % head_dim == 0 && rotated() >= 2 && rotated() % 2 == 0 && rotated() <= head_dim &&
+           !weights_.file().integer(info().architecture + ".attention.kv_lora_rank");
+  }
+
+  GgufWeights weights_;
+  at::ScalarType dtype_ = at::kBFloat16;
+  std::shared_ptr<const LoadedModel> loaded_;
+  std::unique_ptr<FeatureReader> features_;
+  bool copied_ = false;  // features_ reads a copy in BF16
+  at::Tensor embedding_, head_;
+};
+
+}  // namespace
+
+void check_is_target(const GgufFile& file) {
+  const std::string path = file.path.string(), architecture = file.architecture();
+  require(!architecture.empty(), path, ": has no general.architecture; it is not a language model");
+  require(architecture != "dflash" && architecture != "eagle3" && architecture != "gemma4-assistant", path,
+          ": holds a drafter (architecture ", architecture, "), not a target; give the model it was trained for");
+  require(architecture != "clip", path, ": holds an image encoder (architecture clip), not a language model");
+  require(file.text("general.type").value_or("model") == "model", path, ": holds something of type ",
+          file.text("general.type").value_or(""), ", not a whole model");
+  require(!file.tensors.empty(), path, ": holds a vocabulary without weights");
+  const GgufTensor* embedding = file.find_tensor(kEmbeddingTensor);
+  require(embedding != nullptr, path,
+          ": has no tensor token_embd.weight; it is not a language model that can be a target");
+  require(embedding->shape.size() == 2, path, ": token_embd.weight has ", embedding->shape.size(),
+          " dimensions instead of 2");
+  const GgufTensor* head = file.find_tensor(kHeadTensor);
+  require(head == nullptr || head->shape == embedding->shape, path,
+          ": output.weight and token_embd.weight differ in shape");
+
+  // llama.cpp stops the process, instead of failing, on these.
+  const std::optional<std::int64_t> layers = file.integer(architecture + ".block_count");
+  require(layers && *layers >= 1 && *layers <= kMaxLayers, path, ": ", architecture, ".block_count is ",
+          layers ? std::to_string(*layers) : "missing", "; a model has 1 .. ", kMaxLayers, " layers");
+  for (const char* name : {".attention.layer_norm_rms_epsilon", ".attention.layer_norm_epsilon"}) {
+    const double eps = file.number(architecture + name).value_or(0);
+    require(eps >= 0 && std::isfinite(eps), path, ": ", architecture, name, " is ", eps,
+            "; it must be a small positive number");
+  }
+  for (const char* name : {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}) {
+    const auto found = file.keys.find(name);
+    require(found == file.keys.end() || std::holds_alternative<std::vector<std::string>>(found->second), path, ": ",
+            name, " is not a list of texts");
+  }
+  for (const char* name : {"tokenizer.ggml.scores", "tokenizer.ggml.token_type"}) {
+    const auto found = file.keys.find(name);
+    require(found == file.keys.end() || std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
+                std::holds_alternative<std::vector<double>>(found->second),
+            path, ": ", name, " is not a list of numbers");
+  }
+}
+
+void LoadedModel::check_tokens(std::span<const std::int32_t> tokens, const std::string& where) const {
+  for (const std::int32_t token : tokens) {
+    require(token >= 0 && token < info.vocab_size, where, " holds token ", token, ", but the target's ids are 0 .. ",
+            info.vocab_size - 1, "; it was prepared with another tokenizer");
+  }
+}
+
+TargetSession::Pass TargetSession::prefill(std::span<const std::int32_t> tokens) {
+  Pass pass = extend(tokens);
+  pass.logits = pass.logits.narrow(0, pass.logits.size(0) - 1, 1);
+  return pass;
+}
+
+std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options) {
+  GgufWeights weights(file);
+  check_is_target(weights.file());
+  return std::make_unique<GgufTarget>(std::move(weights), options);
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,54 @@
+// The parts of the llama.cpp engine that its files share. Not for other rooms: they see target.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "draftsmith/target/llama/engine.h"
+#include "draftsmith/target/llama/taps.h"
+#include "draftsmith/target/llama/weights.h"
+#include "draftsmith/target/target.h"
+
+namespace draftsmith {
+
+// UserError, naming the file, unless it describes a language model that may be given to llama.cpp.
+void check_is_target(const GgufFile& file);
+
+// What sessions keep of a target: it lives as long as any of them.
+struct LoadedModel {
+  std::shared_ptr<llama_model> model;
+  TargetInfo info;
+  std::int64_t threads = 1;
+
+  // UserError unless every id has an embedding row. `where` names the document or prompt.
+  void check_tokens(std::span<const std::int32_t> tokens, const std::string& where) const;
+};
+
+std::unique_ptr<TargetSession> make_session(std::shared_ptr<const LoadedModel> loaded,
+                                            std::span<const std::int64_t> taps, std::int64_t capacity);
+
+std::vector<Target::Answer> generate_answers(
+    const LoadedModel& loaded, std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
+    const std::function<void(std::int64_t index, const Target::Answer&)>& on_answer);
+
+// Features of documents. Keeps its context between calls: making one costs more than a short document.
+class FeatureReader {
+ public:
+  explicit FeatureReader(std::shared_ptr<const LoadedModel> loaded) : loaded_(std::move(loaded)) {}
+  std::vector<DocumentFeatures> read(std::span<const std::span<const std::int32_t>> documents,
+                                     std::span<const std::int64_t> taps, bool want_final_state);
+
+ private:
+  struct Group;  // documents that share a run of the engine
+  void prepare(std::int64_t longest, std::span<const std::int64_t> taps, bool want_final_state);
+  void run_group(const Group& group, std::vector<DocumentFeatures>& out);
+
+  std::shared_ptr<const LoadedModel> loaded_;
+  std::vector<std::int64_t> taps_;
+  bool wants_final_state_ = false;
+  std::int64_t num_cells_ = 0;
+  std::unique_ptr<TapReader> reader_;  // before context_, which points into it
+  ContextPtr context_;
+};
+
+}  // namespace draftsmith

