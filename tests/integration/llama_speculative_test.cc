@@ -16,7 +16,8 @@
 #include <stdexcept>
 
 #include "draftsmith/decode/evaluate.h"
-#include "draftsmith/draft/draft_session.h"
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/test_loaded.h"
 #include "draftsmith/export/gguf_file.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/test_folder.h"
@@ -72,14 +73,17 @@ std::vector<Ids> drafts_of(Target& target, const LoadedDrafter& drafter, const I
   Ids text = prompt;
   text.insert(text.end(), result.tokens.begin(), result.tokens.end());
   const auto length = static_cast<std::int64_t>(text.size());
-  const at::Tensor features = target.session(drafter.config.target_layer_ids, length)->extend(text).features;
-  DraftSession session(drafter.config, drafter.params, target.embedding(), draft_head(target.head(), drafter.vocab),
-                       length, Compute::kFloat32, drafter.vocab);
+  const at::Tensor features = target.session(drafter.config().target_layer_ids, length)->extend(text).features;
+  const Place place{.compute = at::kFloat};
+  const Frozen frozen = freeze(target.embedding(), target.head(), drafter.vocab, place);
+  const auto cast = drafter.drafter->for_decoding(place);
+  const auto owned = cast->session(frozen, length);
+  DraftSession& session = *owned;
   auto done = static_cast<std::int64_t>(prompt.size());
   session.append(features.narrow(0, 0, done));
   std::vector<Ids> drafts;
   for (const DecodeStep& step : result.steps) {
-    drafts.push_back(session.propose(text[static_cast<std::size_t>(done)], drafter.config.block_size - 1));
+    drafts.push_back(session.propose(text[static_cast<std::size_t>(done)], drafter.config().block_size - 1));
     const std::int64_t produced = std::min(step.num_accepted + 1, length - done);
     session.append(features.narrow(0, done, produced));
     done += produced;
@@ -107,17 +111,18 @@ TEST_P(Twin, LlamaCppAcceptsInEveryStepWhatWeAccept) {
   run("PYTHONPATH=" DRAFTSMITH_DEPS_DIR "/llama.cpp/gguf-py " + kPython + kSource + "/tests/tools/make_gguf_twin.py " +
       golden + "/target " + twin.string());
   LoadedDrafter drafter = read_drafter_folder(golden + "/drafter");
-  drafter.config.layer_kinds = GetParam().kinds;
-  drafter.config.is_causal = GetParam().is_causal;
-  if (GetParam().kinds[0] == LayerKind::kSliding) drafter.config.sliding_window = 9;
+  reconfigure(drafter, [&](DrafterConfig& c) { c.layer_kinds = GetParam().kinds; });
+  reconfigure(drafter, [&](DrafterConfig& c) { c.is_causal = GetParam().is_causal; });
+  if (GetParam().kinds[0] == LayerKind::kSliding) reconfigure(drafter, [&](DrafterConfig& c) { c.sliding_window = 9; });
   const auto target = load_gguf_target(twin, {.threads = 1, .compute = "fp32"});
   if (GetParam().smaller_vocabulary) {  // most ids stay, so that drafts are still right now and then
-    for (std::int32_t id = 0; id < drafter.config.vocab_size; ++id)
+    for (std::int32_t id = 0; id < drafter.config().vocab_size; ++id)
       if (id % 4 != 3) drafter.vocab.ids.push_back(id);
-    drafter.config.draft_vocab_size = static_cast<std::int64_t>(drafter.vocab.ids.size());
+    reconfigure(drafter,
+                [&](DrafterConfig& c) { c.draft_vocab_size = static_cast<std::int64_t>(drafter.vocab.ids.size()); });
   }
   export_gguf(drafter, twin, exported, StoredType::kFloat32, draft_head(target->head(), drafter.vocab));
-  SpeculativeDecoder decoder(*target, drafter, Compute::kFloat32);
+  SpeculativeDecoder decoder(*target, drafter, Place{.compute = at::kFloat});
 
   constexpr std::int64_t kNewTokens = 40;
   std::vector<Ids> prompts;
@@ -137,7 +142,7 @@ TEST_P(Twin, LlamaCppAcceptsInEveryStepWhatWeAccept) {
   }
   ASSERT_GE(prompts.size(), 3u);
   const auto theirs = llama_decodes(
-      {.target = twin, .drafter = exported, .draft_max = drafter.config.block_size - 1, .max_new_tokens = kNewTokens},
+      {.target = twin, .drafter = exported, .draft_max = drafter.config().block_size - 1, .max_new_tokens = kNewTokens},
       prompts, folder);
   std::int64_t accepted = 0, compared = 0, different = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {

@@ -105,7 +105,7 @@ void print_step(const StepResult& result) {
 
 // One step for every line that comes in, so that another program can take turns with us; "memory" asks for bytes.
 void serve(const BenchArguments& arguments) {
-  StepMeasure measure(shape_of(arguments), compute_from_text(arguments.compute), arguments.recompute);
+  StepMeasure measure(shape_of(arguments), place_from_text(arguments.compute), arguments.recompute);
   if (!arguments.batch.empty()) measure.write_batch(arguments.batch);
   measure.step();
   std::printf("{\"ready\": true}\n");
@@ -125,11 +125,11 @@ void run_step(const BenchArguments& arguments) {
   set_threads(arguments.threads);
   if (arguments.serve) return serve(arguments);
   const StepResult result =
-      measure_step(shape_of(arguments), compute_from_text(arguments.compute), arguments.recompute, arguments.repeats);
+      measure_step(shape_of(arguments), place_from_text(arguments.compute), arguments.recompute, arguments.repeats);
   Json out = step_json(result, arguments);
   bool ok = true;
   if (arguments.bars > 0 && result.shape.held_ratio > 0) {
-    const bool held = fused_attention_has_bf16_products() && arguments.compute == "bf16";
+    const bool held = attention_has_bf16_products() && arguments.compute == "bf16";
     ok = hold(out, "ratio_to_gemm", result.ratio(), result.shape.held_ratio * arguments.bars, true);
     ok &= hold(out, "rest", result.median.rest() / result.median.seconds, kMostRest / arguments.bars, false);
     out["bars_are_held"] = held;
@@ -153,7 +153,7 @@ void run_growth(const BenchArguments& arguments) {
     for (const std::int64_t anchors : {64, 128, 256, 512}) {
       StepShape shape = step_shape(arguments.shape);
       shape.row_tokens = row, shape.anchors = anchors;
-      StepMeasure measure(shape, compute_from_text(arguments.compute), arguments.recompute);
+      StepMeasure measure(shape, place_from_text(arguments.compute), arguments.recompute);
       measure.step();
       StepTime best = measure.step();
       for (std::int64_t i = 1; i < arguments.repeats; ++i) {
@@ -173,7 +173,7 @@ void run_growth(const BenchArguments& arguments) {
 void run_head(const BenchArguments& arguments) {
   set_threads(arguments.threads);
   const HeadShape shape{.hidden = arguments.hidden};
-  const std::vector<HeadTime> all = measure_head(shape, compute_from_text(arguments.compute), arguments.repeats);
+  const std::vector<HeadTime> all = measure_head(shape, place_from_text(arguments.compute), arguments.repeats);
   Json out = {
       {"rows", shape.rows}, {"hidden", shape.hidden}, {"vocabulary", shape.vocab}, {"threads", at::get_num_threads()}};
   for (const HeadTime& time : all)

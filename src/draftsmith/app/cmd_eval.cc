@@ -15,7 +15,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/decode/evaluate.h"
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/run/plot.h"
 #include "draftsmith/store/files.h"
@@ -81,7 +81,7 @@ void run(const EvalArguments& arguments) {
   EvalOptions options;
   options.prompts = arguments.prompts >= 0 ? arguments.prompts : defaults.prompts;
   options.max_new_tokens = arguments.max_new_tokens > 0 ? arguments.max_new_tokens : defaults.max_new_tokens;
-  options.compute = compute_from_text(arguments.compute);
+  options.place = place_from_text(arguments.compute);
   const EvalReport report = evaluate(*target, drafter, prompts, options, terminal.progress("decoding"));
   terminal.finish();
   if (!arguments.json.empty()) write_text_file(arguments.json, eval_report_json(report));

@@ -9,6 +9,7 @@
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/export/gguf_file.h"
 #include "draftsmith/export/hf_folder.h"
 #include "draftsmith/target/llama/weights.h"
@@ -27,9 +28,9 @@ at::Tensor head_rows(const ExportArguments& arguments, const LoadedDrafter& draf
   const GgufWeights weights(target_path(arguments.model, find_drafter_folder(arguments.drafter)));
   const std::string name = weights.head_name();
   const at::Tensor head = weights.read(name, at::kFloat);
-  require(head.size(0) == drafter.config.vocab_size && head.size(1) == drafter.config.hidden_size,
+  require(head.size(0) == drafter.config().vocab_size && head.size(1) == drafter.config().hidden_size,
           weights.file().path.string(), ": tensor '", name, "' is ", head.size(0), " x ", head.size(1),
-          ", the drafter was trained for ", drafter.config.vocab_size, " x ", drafter.config.hidden_size,
+          ", the drafter was trained for ", drafter.config().vocab_size, " x ", drafter.config().hidden_size,
           "; give the target that it was trained for");
   return draft_head(head, drafter.vocab);
 }
@@ -56,7 +57,7 @@ void run(const ExportArguments& arguments) {
       "%s: drafter for llama.cpp (%s)\n  llama-speculative-simple -m %s -md %s --spec-type draft-dflash "
       "--spec-draft-n-max %ld\n",
       arguments.output.c_str(), arguments.dtype.c_str(), model.c_str(), arguments.output.c_str(),
-      static_cast<long>(drafter.config.block_size - 1));
+      static_cast<long>(drafter.drafter->max_drafts()));
 }
 
 }  // namespace

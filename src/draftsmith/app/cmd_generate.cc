@@ -14,6 +14,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/chat/supervise.h"
 #include "draftsmith/decode/speculative.h"
+#include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/text/chat_template.h"
 #include "draftsmith/text/tokenizer.h"
 
@@ -108,7 +109,7 @@ void run(const GenerateArguments& arguments) {
   DecodeResult result;
   if (with_drafter) {
     const LoadedDrafter drafter = read_drafter_folder(folder);
-    result = SpeculativeDecoder(*target, drafter, compute_from_text(arguments.compute)).decode(prompt, options);
+    result = SpeculativeDecoder(*target, drafter, place_from_text(arguments.compute)).decode(prompt, options);
   } else {
     result = decode_plain(*target, prompt, options);
   }

@@ -16,7 +16,7 @@
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/data/data_set.h"
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/store/gguf.h"
 #include "draftsmith/store/safetensors.h"
@@ -91,21 +91,22 @@ void inspect_gguf(const fs::path& path, bool all_tensors) {
 
 void inspect_drafter(const fs::path& folder, bool all_tensors) {
   const LoadedDrafter drafter = read_drafter_folder(folder);
-  const DrafterConfig& c = drafter.config;
+  const DrafterConfig& c = drafter.config();
+  const std::int64_t parameters = num_parameters(*drafter.drafter);
   const bool checkpoint = fs::exists(folder / "state.json");
   std::printf("%s: %s\n", folder.c_str(),
               checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a DFlash drafter");
-  row("parameters",
-      count_text(static_cast<double>(num_parameters(c))) + " (" + std::to_string(num_parameters(c)) + ")");
+  row("parameters", count_text(static_cast<double>(parameters)) + " (" + std::to_string(parameters) + ")");
   row("layers", std::to_string(c.num_layers) + ", hidden " + std::to_string(c.hidden_size) + ", MLP " +
                     std::to_string(c.intermediate_size));
   row("heads", std::to_string(c.num_heads) + " query, " + std::to_string(c.num_kv_heads) + " key/value, of " +
                    std::to_string(c.head_dim));
-  row("block size", std::to_string(c.block_size) + " (up to " + std::to_string(c.block_size - 1) + " drafts a pass)");
+  row("block size",
+      std::to_string(c.block_size) + " (up to " + std::to_string(drafter.drafter->max_drafts()) + " drafts a pass)");
   row("taps", joined(c.target_layer_ids) + " of " + std::to_string(c.num_target_layers) + " target layers");
   row("mask token", std::to_string(c.mask_token_id) + ", vocabulary " + std::to_string(c.vocab_size));
   if (c.draft_vocab_size > 0) row("drafts from", std::to_string(c.draft_vocab_size) + " ids (d2t)");
-  row("rope base", text_of(c.rope_theta) + ", norm epsilon " + text_of(c.rms_norm_eps));
+  row("rope base", text_of(c.rope_theta) + ", norm epsilon " + text_of(c.norm_eps));
   const auto sliding = std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding);
   row("sliding layers",
       sliding == 0 ? "none" : std::to_string(sliding) + ", window " + std::to_string(c.sliding_window));
@@ -118,9 +119,8 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
     row("seed", std::to_string(state.seed));
   }
   if (!all_tensors) return;
-  visit_params(drafter.params, [](const std::string& name, const at::Tensor& tensor) {
-    row(name, shape_text({tensor.sizes().begin(), tensor.sizes().end()}));
-  });
+  for (const Param& param : drafter.drafter->params())
+    row(param.name, shape_text({param.tensor.sizes().begin(), param.tensor.sizes().end()}));
 }
 
 // ---- data -------------------------------------------------------------------------------------------------------

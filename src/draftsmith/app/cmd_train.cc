@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -30,7 +29,7 @@ namespace {
 struct TrainArguments {
   std::string recipe;
   std::vector<std::string> assignments;
-  bool print_config = false, dry_run = false, resume = false, quiet = false, allow_unfused = false;
+  bool print_config = false, dry_run = false, resume = false, quiet = false;
 };
 
 volatile std::sig_atomic_t g_stop_requested = 0;
@@ -111,10 +110,9 @@ void run(const TrainArguments& arguments) {
   }
   reset_peak_memory();
   stop_on_signals();
-  TrainHooks hooks{.progress = terminal.progress("training"), .notice = terminal.notices(), .stop_requested = [] {
-                     return g_stop_requested != 0;
-                   }};
-  if (arguments.allow_unfused) hooks.most_plain_score_bytes = std::numeric_limits<std::int64_t>::max();
+  const TrainHooks hooks{.progress = terminal.progress("training"), .notice = terminal.notices(), .stop_requested = [] {
+                           return g_stop_requested != 0;
+                         }};
   const TrainSummary summary = train(config, *target, data, drafter, arguments.resume, hooks);
   terminal.finish();
   print_summary(summary);
@@ -137,8 +135,6 @@ void add_train(CLI::App& app) {
   command->add_flag("--dry-run", arguments->dry_run,
                     "check recipe, data and target, print the plan and the memory it needs, and stop");
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the run's folder");
-  command->add_flag("--allow-unfused", arguments->allow_unfused,
-                    "let plain attention compute more than 2 GiB of scores a layer");
   command->add_flag("--quiet", arguments->quiet, "no progress");
   command->footer(
       "Keys of a recipe (with their defaults):\n" + run_config_help() +

@@ -30,8 +30,8 @@ std::unique_ptr<Target> open_target(const OpenTarget& wanted);
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
                                         const NoticeFn& notice);
 
-// "bf16" | "fp32"; UsageError otherwise.
-Compute compute_from_text(const std::string& text);
+// The CPU with products in "bf16" or "fp32"; UsageError for another word.
+Place place_from_text(const std::string& compute);
 
 // Threads for torch and the default of every engine; 0 = all cores.
 void set_threads(std::int64_t threads);

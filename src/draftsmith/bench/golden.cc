@@ -2,16 +2,15 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/drafter.h"
-#include "draftsmith/draft/loss.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/safetensors.h"
@@ -72,15 +71,12 @@ class Comparison {
   }
 
   // The number of entries that differ; all must agree.
-  template <class T>
-  void equal(const std::string& name, const std::vector<T>& value) {
-    const at::Tensor expected = tensor_from_safetensors(file_, "expect." + name).to(at::kDouble).flatten().contiguous();
-    const double* numbers = expected.const_data_ptr<double>();
-    double wrong = std::abs(static_cast<double>(expected.numel()) - static_cast<double>(value.size()));
-    for (std::size_t i = 0; i < std::min(value.size(), static_cast<std::size_t>(expected.numel())); ++i) {
-      if (numbers[i] != static_cast<double>(value[i])) ++wrong;
-    }
-    report_.errors.push_back({name, wrong, 0.0});
+  void equal(const std::string& name, const at::Tensor& value) {
+    const at::Tensor expected = tensor_from_safetensors(file_, "expect." + name).to(at::kDouble).flatten();
+    const at::Tensor found = value.to(at::kDouble).flatten();
+    const std::int64_t both = std::min(expected.numel(), found.numel());
+    const auto wrong = (expected.narrow(0, 0, both) != found.narrow(0, 0, both)).sum().item<std::int64_t>();
+    report_.errors.push_back({name, static_cast<double>(wrong + std::abs(expected.numel() - found.numel())), 0.0});
   }
 
  private:
@@ -88,22 +84,10 @@ class Comparison {
   GoldenReport& report_;
 };
 
-// [Q, S + Q], as the public implementations draw it.
-std::vector<std::uint8_t> dense_mask(const KeyRanges& ranges) {
-  std::vector<std::uint8_t> mask;
-  for (std::int64_t row = 0; row < ranges.num_rows(); ++row) {
-    for (std::int64_t key = 0; key < ranges.num_context; ++key) mask.push_back(ranges.sees_context(row, key));
-    for (std::int64_t key = 0; key < ranges.num_rows(); ++key) mask.push_back(ranges.sees_block(row, key));
-  }
-  return mask;
-}
-
-DrafterParams read_weights(const SafetensorsFile& file, const DrafterConfig& config) {
-  DrafterParams params = shape_params(config);
-  visit_params(params, [&](const std::string& name, at::Tensor& tensor) {
-    tensor = float_tensor_from_safetensors(file, "weights." + name, tensor.sizes().vec()).requires_grad_(true);
+std::unique_ptr<Drafter> read_weights(const SafetensorsFile& file, const DrafterConfig& config) {
+  return make_drafter(config, {.compute = at::kFloat}, [&](const std::string& name, const at::Tensor& shape, Role) {
+    return float_tensor_from_safetensors(file, "weights." + name, shape.sizes().vec()).requires_grad_(true);
   });
-  return params;
 }
 
 struct Case {
@@ -121,26 +105,14 @@ Case read_case(const std::filesystem::path& json_file) {
   return golden;
 }
 
-void compare_inputs(const BlockInputs& blocks, Comparison& compare) {
-  compare.equal("mask", dense_mask(*blocks.full));
-  if (blocks.sliding != nullptr) compare.equal("mask_sliding", dense_mask(*blocks.sliding));
-  compare.equal("block_token_ids", blocks.block_token_ids);
-  compare.equal("block_position_ids", blocks.block_position_ids);
-  compare.equal("labels", blocks.labels);
-}
-
-// The files hold the nll of slots without supervision too.
-at::Tensor nll_of_all_slots(const at::Tensor& hidden, const at::Tensor& head, BlockInputs blocks) {
-  std::fill(blocks.mask.begin(), blocks.mask.end(), 1.0f);
-  const c10::NoGradGuard no_gradients;
-  return head_loss(hidden, head, blocks, {}).nll;
-}
-
-void compare_loss(const LossResult& loss, Comparison& compare) {
-  compare.close("weights", loss.weights, kForwardBound);
-  compare.close("loss", loss.loss_sum / loss.weight_sum, kForwardBound);
-  compare.close("accuracy", loss.correct_sum / loss.mask_sum, kForwardBound);
-  compare.equal("accepted", loss.accepted);
+// Whole numbers and truth values are exact, everything else close.
+void compare_trace(const Trace& trace, Comparison& compare) {
+  for (const auto& [name, tensor] : trace) {
+    if (tensor.is_floating_point())
+      compare.close(name, tensor, kForwardBound);
+    else
+      compare.equal(name, tensor);
+  }
 }
 
 }  // namespace
@@ -149,11 +121,11 @@ GoldenReport verify_golden(const std::filesystem::path& safetensors_file) {
   const SafetensorsFile file(safetensors_file);
   const Case golden = read_case(std::filesystem::path(safetensors_file).replace_extension(".json"));
   const DrafterConfig& config = golden.config;
-  DrafterParams params = read_weights(file, config);
+  const std::unique_ptr<Drafter> drafter = read_weights(file, config);
   const Pack pack = read_pack(file, config);
   const std::vector<std::int64_t> anchors = integers(file, "input.anchors", -1);
   check_anchors(file, pack, anchors);
-  const at::Tensor features =
+  const at::Tensor taps =
       float_tensor_from_safetensors(file, "input.target_hidden", {pack.length, config.num_taps() * config.hidden_size});
   const at::Tensor embedding =
       float_tensor_from_safetensors(file, "input.embed_tokens", {config.vocab_size, config.hidden_size});
@@ -161,26 +133,16 @@ GoldenReport verify_golden(const std::filesystem::path& safetensors_file) {
 
   GoldenReport report{.file = safetensors_file.string(), .errors = {}};
   Comparison compare(file, report);
-  const BlockInputs blocks = make_block_inputs(pack, anchors, config);
-  compare_inputs(blocks, compare);
   const at::AutoGradMode with_gradients(true);
-  std::vector<at::Tensor> layer_outputs;
-  const ForwardInputs inputs{.features = features,
-                             .block_embeddings = embedding.index_select(0, at::tensor(blocks.block_token_ids)),
-                             .blocks = &blocks,
-                             .layer_outputs = &layer_outputs};
-  const at::Tensor hidden = drafter_forward(config, params, inputs, Compute::kFloat32);
-  for (std::size_t i = 0; i < layer_outputs.size(); ++i) {
-    compare.close("layer_output." + std::to_string(i), layer_outputs[i].detach(), kForwardBound);
-  }
-  compare.close("hidden", hidden.detach(), kForwardBound);
-  const LossResult loss = head_loss(hidden, head, blocks, {.gamma = golden.gamma});
-  compare_loss(loss, compare);
-  compare.close("nll", nll_of_all_slots(hidden, head, blocks), kForwardBound);
-  hidden.backward(loss.grad_hidden);
-  visit_params(params, [&](const std::string& name, const at::Tensor& tensor) {
-    compare.close("grad." + name, tensor.grad() / loss.weight_sum, kGradientBound);
-  });
+  Trace trace;
+  const LossSums sums = drafter->objective(freeze(embedding, head, {}, drafter->place()),
+                                           {.pack = pack, .anchors = anchors, .taps = taps},
+                                           {.loss = {.gamma = golden.gamma}, .trace = &trace});
+  compare_trace(trace, compare);
+  compare.close("loss", sums.loss_sum / sums.weight_sum, kForwardBound);
+  compare.close("accuracy", sums.correct_sum / sums.mask_sum, kForwardBound);
+  for (const Param& param : drafter->params())
+    compare.close("grad." + param.name, param.tensor.grad() / sums.weight_sum, kGradientBound);
   report.passed = std::all_of(report.errors.begin(), report.errors.end(), [](const GoldenError& e) { return e.ok(); });
   return report;
 }

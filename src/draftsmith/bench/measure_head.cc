@@ -10,8 +10,7 @@
 #include "draftsmith/base/median.h"
 #include "draftsmith/base/memory.h"
 #include "draftsmith/base/stopwatch.h"
-#include "draftsmith/bench/random_row.h"
-#include "draftsmith/draft/dflash/layer.h"
+#include "draftsmith/bench/random_batch.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/nn/large_blocks.h"
 
@@ -21,25 +20,25 @@ namespace {
 constexpr std::uint64_t kSeed = 1;
 
 // Every slot counts, the first of a block as well, so that all sides compute the same rows.
-BlockInputs all_rows(const HeadShape& shape) {
-  BlockInputs blocks;
+BlockLabels all_rows(const HeadShape& shape) {
+  BlockLabels blocks;
   blocks.block_size = shape.block_size;
   blocks.num_blocks = shape.rows / shape.block_size;
   Rng rng(kSeed, RngPurpose::kSynthetic);
   for (std::int64_t i = 0; i < shape.rows; ++i) {
     blocks.labels.push_back(static_cast<std::int32_t>(rng.below(shape.vocab)));
-    blocks.mask.push_back(1.0f);
+    blocks.counts.push_back(1.0f);
   }
   return blocks;
 }
 
 class Measure {
  public:
-  Measure(const HeadShape& shape, Compute compute)
+  Measure(const HeadShape& shape, const Place& place)
       : shape_(shape),
         blocks_(all_rows(shape)),
-        hidden_(random_matrix(shape.rows, shape.hidden, 1.0, scalar_type_of(compute), kSeed, 1)),
-        head_(random_matrix(shape.vocab, shape.hidden, 0.02, scalar_type_of(compute), kSeed, 2)),
+        hidden_(random_matrix(shape.rows, shape.hidden, 1.0, place.compute, kSeed, 1)),
+        head_(random_matrix(shape.vocab, shape.hidden, 0.02, place.compute, kSeed, 2)),
         labels_(at::tensor(blocks_.labels).to(at::kLong)) {
     hidden_.set_requires_grad(true);
   }
@@ -89,7 +88,7 @@ class Measure {
   }
 
   const HeadShape shape_;
-  const BlockInputs blocks_;
+  const BlockLabels blocks_;
   const at::Tensor hidden_, head_, labels_;
 };
 
@@ -97,8 +96,8 @@ class Measure {
 
 double HeadTime::median() const { return median_of(seconds); }
 
-std::vector<HeadTime> measure_head(const HeadShape& shape, Compute compute, std::int64_t repeats) {
-  return Measure(shape, compute).run(repeats);
+std::vector<HeadTime> measure_head(const HeadShape& shape, const Place& place, std::int64_t repeats) {
+  return Measure(shape, place).run(repeats);
 }
 
 }  // namespace draftsmith

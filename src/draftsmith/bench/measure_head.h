@@ -23,6 +23,6 @@ struct HeadTime {
 
 // Ours, plain cross-entropy over all rows at once, and chunks of 8, 32 and 128 blocks, each differentiated before the
 // next begins; `repeats` interleaved rounds.
-std::vector<HeadTime> measure_head(const HeadShape& shape, Compute compute, std::int64_t repeats);
+std::vector<HeadTime> measure_head(const HeadShape& shape, const Place& place, std::int64_t repeats);
 
 }  // namespace draftsmith

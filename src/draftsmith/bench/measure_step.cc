@@ -12,9 +12,8 @@
 #include "draftsmith/base/median.h"
 #include "draftsmith/base/memory.h"
 #include "draftsmith/base/stopwatch.h"
-#include "draftsmith/bench/random_row.h"
-#include "draftsmith/draft/dflash/layer.h"
-#include "draftsmith/draft/loss.h"
+#include "draftsmith/bench/random_batch.h"
+#include "draftsmith/nn/attention.h"
 #include "draftsmith/nn/large_blocks.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/train/optimizer.h"
@@ -22,7 +21,7 @@
 namespace draftsmith {
 namespace {
 
-constexpr std::uint64_t kSeed = 1, kHeadKey = 3;
+constexpr std::uint64_t kSeed = 1;
 constexpr double kLearningRate = 1e-4;
 
 DrafterConfig shape_of(std::int64_t hidden, std::int64_t intermediate, std::int64_t layers, std::int64_t vocab) {
@@ -62,32 +61,30 @@ double StepTime::rest() const { return seconds - std::accumulate(parts.begin(), 
 
 struct StepMeasure::State {
   StepShape shape;
-  Compute compute;
   bool recompute;
-  at::Tensor table;  // embedding and head, tied
-  DrafterParams params;
+  Frozen frozen;  // embedding and head are one
+  std::unique_ptr<Drafter> drafter;
   TrainConfig train;
   std::unique_ptr<Optimizer> optimizer;
   Pack pack;
   std::vector<std::int64_t> anchors;
-  at::Tensor features;
+  at::Tensor taps;
 
-  at::ScalarType type() const { return scalar_type_of(compute); }
+  Batch batch() const { return {.pack = pack, .anchors = anchors, .taps = taps}; }
 };
 
-StepMeasure::StepMeasure(StepShape shape, Compute compute, bool recompute) : state_(std::make_unique<State>()) {
+StepMeasure::StepMeasure(StepShape shape, const Place& place, bool recompute) : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.shape = std::move(shape), s.compute = compute, s.recompute = recompute;
+  s.shape = std::move(shape), s.recompute = recompute;
   const DrafterConfig& config = s.shape.drafter;
-  s.table = random_matrix(config.vocab_size, config.hidden_size, 0.1, s.type(), kSeed, kHeadKey);
-  s.params = random_drafter(config, at::kFloat, kSeed);
-  s.optimizer = std::make_unique<Optimizer>(s.params, s.train);
+  s.frozen = random_frozen(config, place, 0.1, kSeed);
+  s.drafter = random_drafter(config, place, at::kFloat, kSeed);
+  s.optimizer = std::make_unique<Optimizer>(s.drafter->params(), s.train);
   const std::vector<std::int64_t> lengths = {s.shape.row_tokens};
   s.pack = random_pack(config, lengths, kSeed);
-  Rng rng(kSeed, RngPurpose::kAnchors);
-  s.anchors = sample_anchors(s.pack, {.per_document = s.shape.anchors, .per_pack = s.shape.anchors}, rng);
+  s.anchors = random_anchors(s.pack, s.shape.anchors, kSeed);
   s.shape.anchors = static_cast<std::int64_t>(s.anchors.size());
-  s.features = random_features(config, s.pack.length, at::kBFloat16, kSeed);
+  s.taps = random_taps(config, s.pack.length, at::kBFloat16, kSeed);
 }
 
 StepMeasure::~StepMeasure() = default;
@@ -98,14 +95,8 @@ StepTime StepMeasure::step() {
   State& s = *state_;
   StepClock clock;
   Stopwatch watch;
-  const BlockInputs blocks = make_block_inputs(s.pack, s.anchors, s.shape.drafter);
-  const at::Tensor embeddings = s.table.index_select(0, at::tensor(blocks.block_token_ids));
-  const at::Tensor hidden = drafter_forward(
-      s.shape.drafter, s.params,
-      {.features = s.features, .block_embeddings = embeddings, .blocks = &blocks, .recompute = s.recompute}, s.compute);
-  const LossResult loss = head_loss(hidden, s.table, blocks, {});
-  hidden.backward(loss.grad_hidden);
-  s.optimizer->step(loss.weight_sum, kLearningRate);
+  const LossSums sums = s.drafter->objective(s.frozen, s.batch(), {.recompute = s.recompute});
+  s.optimizer->step(sums.weight_sum, kLearningRate);
   return {.seconds = watch.lap(), .parts = clock.seconds()};
 }
 
@@ -115,14 +106,11 @@ std::int64_t StepMeasure::extra_bytes() {
   reset_peak_memory();
   const std::int64_t kept = resident_bytes();
   step();
-  const std::int64_t gradients = 4 * num_parameters(state_->shape.drafter);
+  const std::int64_t gradients = 4 * num_parameters(*state_->drafter);
   return peak_resident_bytes() - kept - gradients;
 }
 
-StepFlops StepMeasure::flops() const {
-  return step_flops(state_->shape.drafter,
-                    make_block_inputs(state_->pack, state_->anchors, state_->shape.drafter, AttentionPath::kPlain));
-}
+StepFlops StepMeasure::flops() const { return state_->drafter->step_flops(state_->frozen, state_->batch()); }
 
 double StepMeasure::visible_pairs() const {
   const DrafterConfig& config = state_->shape.drafter;
@@ -134,7 +122,7 @@ void StepMeasure::write_batch(const std::filesystem::path& file) const {
   const at::Tensor tokens = at::tensor(s.pack.token_ids).to(at::kLong),
                    mask = at::ones({s.pack.length}, at::TensorOptions(at::kFloat)), anchors = at::tensor(s.anchors);
   const std::vector<TensorToWrite> tensors = {tensor_to_write("token_ids", tokens), tensor_to_write("loss_mask", mask),
-                                              tensor_to_write("target_hidden", s.features),
+                                              tensor_to_write("target_hidden", s.taps),
                                               tensor_to_write("anchors", anchors)};
   write_safetensors(file, tensors, {});
 }
@@ -158,9 +146,9 @@ double GemmReference::rate() {
   return best;
 }
 
-StepResult measure_step(const StepShape& shape, Compute compute, bool recompute, std::int64_t repeats) {
-  StepMeasure measure(shape, compute, recompute);
-  GemmReference reference(scalar_type_of(compute));
+StepResult measure_step(const StepShape& shape, const Place& place, bool recompute, std::int64_t repeats) {
+  StepMeasure measure(shape, place, recompute);
+  GemmReference reference(place.compute);
   StepResult result;
   result.shape = measure.shape();
   result.flops = measure.flops();

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "draftsmith/draft/dflash/step_flops.h"
 #include "draftsmith/draft/drafter.h"
 #include "draftsmith/nn/step_clock.h"
 
@@ -36,7 +35,7 @@ struct StepTime {
 
 class StepMeasure {
  public:
-  StepMeasure(StepShape shape, Compute compute, bool recompute);
+  StepMeasure(StepShape shape, const Place& place, bool recompute);
   ~StepMeasure();
   StepTime step();
   // Bytes at the peak of one more step, the attention's workspace included, beyond parameters, gradients, moments,
@@ -75,6 +74,6 @@ struct StepResult {
   double ratio() const { return flops.total() / median.seconds / gemm_rate; }
 };
 // `repeats` steps, with a measurement of the GEMM before each, after two that are not counted.
-StepResult measure_step(const StepShape& shape, Compute compute, bool recompute, std::int64_t repeats);
+StepResult measure_step(const StepShape& shape, const Place& place, bool recompute, std::int64_t repeats);
 
 }  // namespace draftsmith

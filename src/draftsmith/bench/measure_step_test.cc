@@ -4,7 +4,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/memory.h"
-#include "draftsmith/draft/dflash/step_memory.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/nn/large_blocks.h"
 
@@ -15,7 +15,7 @@ TEST(MeasureStep, PartsAddUpToTheStep) {
   StepShape shape = step_shape("small");
   shape.drafter.vocab_size = 20000, shape.drafter.mask_token_id = 19999;
   shape.row_tokens = 400, shape.anchors = 160;
-  StepMeasure measure(shape, Compute::kBFloat16, false);
+  StepMeasure measure(shape, {.compute = at::kBFloat16}, false);
   measure.step();
   const StepTime time = measure.step();
   for (const double part : time.parts) EXPECT_GT(part, 0);
@@ -27,30 +27,30 @@ TEST(MeasureStep, PartsAddUpToTheStep) {
 
 // What `train --dry-run` says of a step, against the kernel's count, on a shape whose tensors are large blocks: smaller
 // ones leave gaps that depend on what ran before.
-void expect_estimate(Compute compute, bool recompute) {
+void expect_estimate(at::ScalarType compute, bool recompute) {
   give_large_blocks_back();
   reuse_large_blocks();
   StepShape shape = step_shape("mid");
   shape.drafter.num_layers = 2, shape.drafter.layer_kinds.resize(2);
   shape.drafter.vocab_size = 8192, shape.drafter.mask_token_id = 8191;
   shape.row_tokens = 1024, shape.anchors = 64;
-  StepMeasure measure(shape, compute, recompute);
+  StepMeasure measure(shape, {.compute = compute}, recompute);
   measure.step();
   const std::int64_t features = shape.row_tokens * shape.drafter.num_taps() * shape.drafter.hidden_size * 2,
-                     gradients = 4 * num_parameters(shape.drafter);
+                     gradients = 4 * num_parameters(*drafter_shapes(shape.drafter));
   const auto measured = static_cast<double>(measure.extra_bytes() + gradients + features);
   const StepSize size{.context = shape.row_tokens,
-                      .queries = shape.anchors * shape.drafter.block_size,
+                      .anchors = shape.anchors,
                       .recompute = recompute,
                       .logits_bytes = LossOptions().logits_bytes};
-  const auto expected = static_cast<double>(step_peak_bytes(shape.drafter, compute, size));
+  const auto expected = static_cast<double>(drafter_shapes(shape.drafter, {.compute = compute})->step_bytes(size));
   EXPECT_NEAR(expected / measured, 1.0, 0.15) << measured / 1e6 << " MB";
 }
 
-TEST(StepMemory, OfABFloat16StepIsWithin15Percent) { expect_estimate(Compute::kBFloat16, false); }
-TEST(StepMemory, OfAFloatStepIsWithin15Percent) { expect_estimate(Compute::kFloat32, false); }
-TEST(StepMemory, OfLayersComputedAgainInBFloat16IsWithin15Percent) { expect_estimate(Compute::kBFloat16, true); }
-TEST(StepMemory, OfLayersComputedAgainInFloatIsWithin15Percent) { expect_estimate(Compute::kFloat32, true); }
+TEST(StepMemory, OfABFloat16StepIsWithin15Percent) { expect_estimate(at::kBFloat16, false); }
+TEST(StepMemory, OfAFloatStepIsWithin15Percent) { expect_estimate(at::kFloat, false); }
+TEST(StepMemory, OfLayersComputedAgainInBFloat16IsWithin15Percent) { expect_estimate(at::kBFloat16, true); }
+TEST(StepMemory, OfLayersComputedAgainInFloatIsWithin15Percent) { expect_estimate(at::kFloat, true); }
 
 }  // namespace
 }  // namespace draftsmith

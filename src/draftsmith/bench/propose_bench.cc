@@ -3,8 +3,7 @@
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 
-#include "draftsmith/bench/random_row.h"
-#include "draftsmith/draft/draft_session.h"
+#include "draftsmith/bench/random_batch.h"
 
 namespace draftsmith {
 namespace {
@@ -29,10 +28,12 @@ DrafterConfig bench_config() {
 void propose(benchmark::State& state) {
   at::set_num_threads(static_cast<int>(state.range(1)));
   const DrafterConfig config = bench_config();
-  const at::Tensor table = random_matrix(config.vocab_size, config.hidden_size, 0.1, at::kBFloat16, 1, 1);
-  DraftSession session(config, random_drafter(config, at::kFloat, 1), table, table, 512, Compute::kBFloat16);
-  session.append(random_matrix(state.range(0), config.num_taps() * config.hidden_size, 1.0, at::kFloat, 1, 2));
-  for (auto _ : state) benchmark::DoNotOptimize(session.propose(5, 7));
+  const Place place;
+  const Frozen frozen = random_frozen(config, place, 0.1, 1);
+  const auto drafter = random_drafter(config, place, at::kBFloat16, 1);
+  const auto session = drafter->session(frozen, 512);
+  session->append(random_taps(config, state.range(0), at::kFloat, 2));
+  for (auto _ : state) benchmark::DoNotOptimize(session->propose(5, 7));
 }
 BENCHMARK(propose)->Args({50, 1})->Args({500, 1})->Args({500, 2})->Unit(benchmark::kMillisecond)->UseRealTime();
 

@@ -1,6 +1,7 @@
 #include "draftsmith/bench/smoke.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
 
 #include <algorithm>
@@ -11,19 +12,17 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/memory.h"
 #include "draftsmith/base/stopwatch.h"
-#include "draftsmith/bench/random_row.h"
-#include "draftsmith/draft/dflash/layer.h"
+#include "draftsmith/bench/random_batch.h"
 #include "draftsmith/draft/dflash/recipe.h"
-#include "draftsmith/draft/loss.h"
 #include "draftsmith/model/decoder_shape.h"
+#include "draftsmith/nn/kernels.h"
 #include "draftsmith/train/trainer.h"
 
 namespace draftsmith {
 namespace {
 
-// Two ways of computing attention may differ by what bf16 rounds, through all layers; fp32 leaves far less.
+// Two ways of computing may differ by what bf16 rounds, through all layers; fp32 leaves far less.
 constexpr double kBFloat16Bound = 0.05, kFloatBound = 1e-4;
-constexpr std::uint64_t kHeadKey = 3;
 
 double difference(const at::Tensor& a, const at::Tensor& b) {
   const auto norm = [](const at::Tensor& t) { return at::linalg_vector_norm(t.to(at::kFloat)).item<double>(); };
@@ -37,29 +36,30 @@ std::vector<std::int64_t> four_documents(std::int64_t tokens) {
   return lengths;
 }
 
+// One pack of random numbers.
+struct RandomBatch {
+  Pack pack;
+  std::vector<std::int64_t> anchors;
+  at::Tensor taps;
+  Batch batch() const { return {.pack = pack, .anchors = anchors, .taps = taps}; }
+};
+
 class Smoke {
  public:
-  Smoke(const RunConfig& config, const DrafterConfig& drafter, const SmokeOptions& options)
-      : config_(config),
-        drafter_(drafter),
-        options_(options),
-        compute_(compute_of(config)),
-        type_(scalar_type_of(compute_)) {}
+  Smoke(Drafter& drafter, const Frozen& frozen, const RunConfig& config, const SmokeOptions& options)
+      : drafter_(drafter), frozen_(frozen), config_(config), options_(options) {}
 
   SmokeReport run() {
     report_.parameters = num_parameters(drafter_);
-    tell("making parameters and head");
-    params_ = random_drafter(drafter_, type_, config_.seed);
-    visit_params(params_, [](const std::string&, at::Tensor& t) { t.set_requires_grad(true); });
-    head_ = random_matrix(drafter_.head_rows(), drafter_.hidden_size, 0.02, type_, config_.seed, kHeadKey);
+    for (const Param& param : drafter_.params()) param.tensor.set_requires_grad(true);
     if (options_.row_tokens > 0) {
-      const RandomRow row = make_row(four_documents(options_.row_tokens));
-      pass("row of " + std::to_string(options_.row_tokens), row, /*recompute=*/true);
+      pass("row of " + std::to_string(options_.row_tokens), make_batch(four_documents(options_.row_tokens)),
+           /*recompute=*/true);
     } else {
-      RandomRow packed = make_row({50, 30});
-      apart_and_alike(packed);
-      pass("one document of 80", make_row({80}), config_.train.recompute);
+      apart_and_alike(make_batch({50, 30}));
+      pass("one document of 80", make_batch({80}), config_.train.recompute);
     }
+    clear_gradients();
     return std::move(report_);
   }
 
@@ -72,150 +72,157 @@ class Smoke {
     report_.checks.push_back({.name = name, .ok = ok, .detail = detail});
   }
 
-  RandomRow make_row(const std::vector<std::int64_t>& lengths) const {
-    Pack pack = random_pack(drafter_, lengths, config_.seed);
-    const std::int64_t most = options_.anchors > 0 ? options_.anchors : pack.length;
-    Rng rng(config_.seed, RngPurpose::kAnchors, {0});
-    const std::vector<std::int64_t> anchors = sample_anchors(pack, {.per_document = most, .per_pack = most}, rng);
-    RandomRow row =
-        random_row(drafter_, std::move(pack), anchors, attention_path_for(drafter_.head_dim), type_, config_.seed);
-    // Labels are rows of the head, which may be smaller than the vocabulary.
-    for (std::int32_t& label : row.blocks.labels)
-      if (label >= head_.size(0)) label = -1;
-    return row;
-  }
-
-  LossOptions loss_options() const {
-    return {.kind = config_.train.loss, .gamma = config_.train.gamma, .dpace_alpha = config_.train.dpace_alpha};
-  }
-
-  void clear_gradients() {
-    visit_params(params_, [](const std::string&, at::Tensor& t) { t.mutable_grad() = at::Tensor(); });
-  }
-
-  // Forward and head; the caller goes back.
-  struct Forward {
-    at::Tensor hidden;
-    LossResult loss;
-  };
-  Forward forward(SmokePass& figures, const DrafterParams& params, const ForwardInputs& inputs) const {
-    Stopwatch watch;
-    Forward out;
-    out.hidden = drafter_forward(drafter_, params, inputs, compute_);
-    figures.forward_seconds = watch.lap();
-    out.loss = head_loss(out.hidden, head_, *inputs.blocks, loss_options());
-    figures.head_seconds = watch.lap();
-    figures.loss = out.loss.loss_sum / out.loss.weight_sum;
-    figures.accuracy = out.loss.correct_sum / out.loss.mask_sum;
+  RandomBatch make_batch(const std::vector<std::int64_t>& lengths) const {
+    RandomBatch out{.pack = random_pack(drafter_.config(), lengths, config_.seed), .anchors = {}, .taps = {}};
+    out.anchors = random_anchors(out.pack, options_.anchors > 0 ? options_.anchors : out.pack.length, config_.seed);
+    out.taps = random_taps(drafter_.config(), out.pack.length, drafter_.place().compute, config_.seed);
     return out;
   }
 
-  SmokePass begin(const std::string& name, const RandomRow& row) const {
-    tell(name + ": " + std::to_string(row.pack.length) + " tokens, " + std::to_string(row.blocks.num_blocks) +
-         " anchors");
-    reset_peak_memory();
-    return {.name = name, .tokens = row.pack.length, .anchors = row.blocks.num_blocks};
+  ObjectiveOptions objective_options(bool recompute) const {
+    return {
+        .loss = {.kind = config_.train.loss, .gamma = config_.train.gamma, .dpace_alpha = config_.train.dpace_alpha},
+        .recompute = recompute};
   }
 
-  void end(SmokePass figures) {
+  void clear_gradients() const {
+    for (const Param& param : drafter_.params()) param.tensor.mutable_grad() = at::Tensor();
+  }
+
+  SmokePass begin(const std::string& name, const RandomBatch& batch) const {
+    const auto anchors = static_cast<std::int64_t>(batch.anchors.size());
+    tell(name + ": " + std::to_string(batch.pack.length) + " tokens, " + std::to_string(anchors) + " anchors");
+    reset_peak_memory();
+    return {.name = name, .tokens = batch.pack.length, .anchors = anchors};
+  }
+
+  void end(SmokePass figures, const LossSums& sums, const PassTimes& times) {
+    figures.loss = sums.loss_sum / sums.weight_sum;
+    figures.accuracy = sums.correct_sum / sums.mask_sum;
+    figures.forward_seconds = times.forward_seconds;
+    figures.head_seconds = times.head_seconds;
+    figures.backward_seconds = times.backward_seconds;
     figures.peak_bytes = peak_resident_bytes();
-    const std::string in = " (" + figures.name + ")";
-    check("loss is finite" + in, std::isfinite(figures.loss), text_of(figures.loss));
-    check("accuracy lies in 0 .. 1" + in, figures.accuracy >= 0 && figures.accuracy <= 1, text_of(figures.accuracy));
-    std::int64_t tensors = 0;
-    std::string bad;
-    visit_params(params_, [&](const std::string& name, const at::Tensor& t) {
-      ++tensors;
-      const at::Tensor grad = t.grad();
-      const double size = grad.defined() ? at::linalg_vector_norm(grad, 2, {}, false, at::kFloat).item<double>() : 0;
-      if ((!std::isfinite(size) || size == 0) && bad.empty()) bad = name + ": " + text_of(size);
-    });
-    check("every gradient is finite and not zero" + in, bad.empty(),
-          bad.empty() ? std::to_string(tensors) + " tensors" : bad);
     report_.passes.push_back(std::move(figures));
   }
 
-  void pass(const std::string& name, const RandomRow& row, bool recompute) {
-    clear_gradients();
-    SmokePass figures = begin(name, row);
-    ForwardInputs inputs = row.inputs();
-    inputs.recompute = recompute;
-    const Forward result = forward(figures, params_, inputs);
-    Stopwatch watch;
-    result.hidden.backward(result.loss.grad_hidden);
-    figures.backward_seconds = watch.lap();
-    end(std::move(figures));
-  }
-
-  // The packed row: backward from one document's blocks, then from the other's, so that what crosses would be seen;
-  // then the same row with plain attention.
-  void apart_and_alike(RandomRow& row) {
-    clear_gradients();
-    SmokePass figures = begin("packed 50 + 30", row);
-    ForwardInputs inputs = row.inputs();
-    inputs.recompute = config_.train.recompute;
-    row.features.set_requires_grad(true);
-    row.block_embeddings.set_requires_grad(true);
-    const Forward result = forward(figures, params_, inputs);
-    const std::int64_t cut = row.pack.documents[1].begin;
-    const std::int64_t first_rows =
-        drafter_.block_size * std::count_if(row.blocks.anchors.begin(), row.blocks.anchors.end(),
-                                            [&](std::int64_t anchor) { return anchor < cut; });
-    at::Tensor all_features;
-    double crossed = 0;
-    for (const bool second : {false, true}) {
-      const at::Tensor gradient = result.loss.grad_hidden.clone();
-      rows_of(gradient, first_rows, !second).zero_();
-      Stopwatch watch;
-      result.hidden.backward(gradient, /*retain_graph=*/!second);
-      figures.backward_seconds = watch.lap();  // of one: both are whole passes
-      // What the other document got.
-      crossed += rows_of(row.features.grad(), cut, !second).abs().sum().item<double>() +
-                 rows_of(row.block_embeddings.grad(), first_rows, !second).abs().sum().item<double>();
-      all_features = second ? all_features + row.features.grad() : row.features.grad();
-      row.features.mutable_grad() = at::Tensor();
-      row.block_embeddings.mutable_grad() = at::Tensor();
+  void check_figures(const SmokePass& figures) {
+    const std::string in = " (" + figures.name + ")";
+    check("loss is finite" + in, std::isfinite(figures.loss), text_of(figures.loss));
+    check("accuracy lies in 0 .. 1" + in, figures.accuracy >= 0 && figures.accuracy <= 1, text_of(figures.accuracy));
+    const ParamList params = drafter_.params();
+    std::string bad;
+    for (const Param& param : params) {
+      const at::Tensor grad = param.tensor.grad();
+      const double size = grad.defined() ? at::linalg_vector_norm(grad, 2, {}, false, at::kFloat).item<double>() : 0;
+      if ((!std::isfinite(size) || size == 0) && bad.empty()) bad = param.name + ": " + text_of(size);
     }
-    end(std::move(figures));
+    check("every gradient is finite and not zero" + in, bad.empty(),
+          bad.empty() ? std::to_string(params.size()) + " tensors" : bad);
+  }
+
+  void pass(const std::string& name, const RandomBatch& batch, bool recompute) {
+    clear_gradients();
+    SmokePass figures = begin(name, batch);
+    PassTimes times;
+    ObjectiveOptions options = objective_options(recompute);
+    options.times = &times;
+    const LossSums sums = drafter_.objective(frozen_, batch.batch(), options);
+    end(std::move(figures), sums, times);
+    check_figures(report_.passes.back());
+  }
+
+  // The packed documents one after the other: what the first one's labels reach, then the second one's.
+  void apart_and_alike(const RandomBatch& whole) {
+    clear_gradients();
+    SmokePass figures = begin("packed 50 + 30", whole);
+    PassTimes times;
+    LossSums sums;
+    double crossed = 0, read = 0;
+    Outcome first;
+    for (const std::size_t document : {std::size_t{0}, std::size_t{1}}) {
+      const RandomBatch only = counting_only(whole, document);
+      times = {};  // those of one: each is a whole pass
+      const Outcome outcome = outcome_of(only, &times);
+      sums.add(outcome.sums);
+      for (const DocumentSpan& span : others(whole, document))
+        crossed += rows_of(outcome.taps_gradient, span).abs().sum().item<double>();
+      read += std::abs(loss_beside_another(only, document) - outcome.sums.loss_sum);
+      if (document == 0) first = outcome;
+    }
+    end(std::move(figures), sums, times);
+    check_figures(report_.passes.back());
     check("no gradient crosses documents", crossed == 0, text_of(crossed));
-    if (attention_path_for(drafter_.head_dim) == AttentionPath::kFused)
-      compare_with_plain(row, result.hidden.detach(), all_features);
+    check("no document reads another", read == 0, text_of(read));
+    compare_with_definitions(counting_only(whole, 0), first);
   }
 
-  // Rows before `cut`, or those from it on.
-  static at::Tensor rows_of(const at::Tensor& t, std::int64_t cut, bool behind) {
-    return behind ? t.narrow(0, cut, t.size(0) - cut) : t.narrow(0, 0, cut);
+  struct Outcome {
+    LossSums sums;
+    at::Tensor hidden, taps_gradient;
+  };
+  Outcome outcome_of(const RandomBatch& in, PassTimes* times) const {
+    const at::Tensor taps = in.taps.detach().clone().requires_grad_(true);
+    Trace trace;
+    ObjectiveOptions options = objective_options(config_.train.recompute);
+    options.times = times;
+    options.trace = &trace;
+    Outcome out;
+    out.sums = drafter_.objective(frozen_, {.pack = in.pack, .anchors = in.anchors, .taps = taps}, options);
+    out.taps_gradient = taps.grad().to(at::kFloat);
+    for (const auto& [name, tensor] : trace)
+      if (name == "hidden") out.hidden = tensor;
+    return out;
   }
 
-  void compare_with_plain(const RandomRow& row, const at::Tensor& hidden, const at::Tensor& feature_gradient) {
-    SmokePass figures = begin("packed, plain attention", row);
-    DrafterParams frozen = params_;
-    visit_params(frozen, [](const std::string&, at::Tensor& t) { t = t.detach(); });
-    BlockInputs blocks = row.blocks;
-    const BlockInputs plain = make_block_inputs(row.pack, row.blocks.anchors, drafter_, AttentionPath::kPlain);
-    blocks.full = plain.full, blocks.sliding = plain.sliding;
-    const ForwardInputs inputs{
-        .features = row.features, .block_embeddings = row.block_embeddings.detach(), .blocks = &blocks};
-    const Forward result = forward(figures, frozen, inputs);
-    Stopwatch watch;
-    result.hidden.backward(result.loss.grad_hidden);
-    figures.backward_seconds = watch.lap();
-    figures.peak_bytes = peak_resident_bytes();
-    report_.passes.push_back(figures);
-    const double bound = type_ == at::kBFloat16 ? kBFloat16Bound : kFloatBound;
-    const double forward_error = difference(hidden, result.hidden.detach());
-    const double backward_error = difference(feature_gradient, row.features.grad());
-    check("fused attention as plain, forward", forward_error <= bound, text_of(forward_error, " of ", bound));
-    check("fused attention as plain, backward", backward_error <= bound, text_of(backward_error, " of ", bound));
+  static std::vector<DocumentSpan> others(const RandomBatch& in, std::size_t document) {
+    std::vector<DocumentSpan> out = in.pack.documents;
+    out.erase(out.begin() + static_cast<std::ptrdiff_t>(document));
+    return out;
+  }
+  static at::Tensor rows_of(const at::Tensor& t, const DocumentSpan& span) {
+    return t.narrow(0, span.begin, span.length);
   }
 
+  // The same pack with labels in one document only.
+  static RandomBatch counting_only(const RandomBatch& whole, std::size_t document) {
+    RandomBatch out = whole;
+    for (const DocumentSpan& span : others(whole, document))
+      std::fill_n(out.pack.loss_mask.begin() + span.begin, span.length, std::uint8_t{0});
+    return out;
+  }
+
+  // The document's loss when the others say something else.
+  double loss_beside_another(const RandomBatch& only, std::size_t document) const {
+    const at::NoGradGuard no_gradients;
+    RandomBatch changed = only;
+    changed.taps = only.taps.clone();
+    for (const DocumentSpan& span : others(only, document)) {
+      rows_of(changed.taps, span).mul_(-1);
+      for (std::int64_t i = span.begin; i < span.begin + span.length; ++i)
+        changed.pack.token_ids[i] =
+            static_cast<std::int32_t>(drafter_.config().vocab_size - 1 - only.pack.token_ids[i]);
+    }
+    return drafter_.objective(frozen_, changed.batch(), objective_options(false)).loss_sum;
+  }
+
+  void compare_with_definitions(const RandomBatch& in, const Outcome& ours) {
+    SmokePass figures = begin("packed, by definitions", in);
+    const OnDefinitions definitions;
+    PassTimes times;
+    const Outcome exact = outcome_of(in, &times);
+    end(std::move(figures), exact.sums, times);
+    const double bound = drafter_.place().compute == at::kBFloat16 ? kBFloat16Bound : kFloatBound;
+    const double forward = difference(ours.hidden, exact.hidden),
+                 backward = difference(ours.taps_gradient, exact.taps_gradient);
+    check("kernels as their definitions, forward", forward <= bound, text_of(forward, " of ", bound));
+    check("kernels as their definitions, backward", backward <= bound, text_of(backward, " of ", bound));
+  }
+
+  Drafter& drafter_;
+  const Frozen& frozen_;
   const RunConfig& config_;
-  const DrafterConfig drafter_;
   const SmokeOptions& options_;
-  const Compute compute_;
-  const at::ScalarType type_;
-  DrafterParams params_;
-  at::Tensor head_;  // [V_draft, H]
   SmokeReport report_;
 };
 
@@ -256,9 +263,16 @@ DrafterConfig drafter_config_without_target(const RunConfig& config) {
 }
 
 SmokeReport smoke(const RunConfig& config, const DrafterConfig& drafter, const SmokeOptions& options) {
+  if (options.notice) options.notice("making parameters and head");
+  const Place place = place_of(config);
+  const std::unique_ptr<Drafter> made = random_drafter(drafter, place, place.compute, config.seed);
+  return smoke(*made, random_frozen(drafter, place, 0.02, config.seed), config, options);
+}
+
+SmokeReport smoke(Drafter& drafter, const Frozen& frozen, const RunConfig& config, const SmokeOptions& options) {
   require(options.row_tokens == 0 || options.row_tokens >= 16, "a row of ", options.row_tokens,
           " tokens is too short for four documents; give at least 16");
-  return Smoke(config, drafter, options).run();
+  return Smoke(drafter, frozen, config, options).run();
 }
 
 std::string to_text(const SmokeReport& report) {

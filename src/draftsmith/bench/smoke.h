@@ -9,7 +9,7 @@
 
 #include "draftsmith/base/progress.h"
 #include "draftsmith/config/run_config.h"
-#include "draftsmith/draft/drafter_config.h"
+#include "draftsmith/draft/drafter.h"
 
 namespace draftsmith {
 
@@ -41,6 +41,8 @@ struct SmokeReport {
   bool all_ok() const;
 };
 SmokeReport smoke(const RunConfig& config, const DrafterConfig& drafter, const SmokeOptions& options);
+// The same for a drafter that is there already, whose gradients are cleared.
+SmokeReport smoke(Drafter& drafter, const Frozen& frozen, const RunConfig& config, const SmokeOptions& options);
 
 // The drafter's shape from a recipe alone: model.vocab_size, model.num_layers and every size in `draft` must be given.
 DrafterConfig drafter_config_without_target(const RunConfig& config);

@@ -54,7 +54,7 @@ TEST(Smoke, AWholeRowPassesWithASmallerVocabulary) {
 TEST(Smoke, ALossThatIsNotFiniteFails) {
   RunConfig config = small_recipe();
   DrafterConfig drafter = drafter_config_without_target(config);
-  drafter.rms_norm_eps = std::numeric_limits<double>::quiet_NaN();
+  drafter.norm_eps = std::numeric_limits<double>::quiet_NaN();
   const SmokeReport report = smoke(config, drafter, {});
   EXPECT_FALSE(report.all_ok());
   EXPECT_NE(failures(report).find("loss is finite"), std::string::npos);

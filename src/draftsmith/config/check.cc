@@ -113,7 +113,6 @@ void check_train(const TrainConfig& train) {
   if (!(train.soft_labels >= 0 && train.soft_labels <= 1))
     refuse("train.soft_labels", train.soft_labels, "between 0 and 1");
   one_of("train.compute", train.compute, {"bf16", "fp32"});
-  one_of("train.attention", train.attention, {"fused", "plain"});
   within("train.feature_cache_mb", train.feature_cache_mb, 0, kMost);
   within("train.feature_disk_mb", train.feature_disk_mb, 0, kMost);
   within("train.save_every", train.save_every, 0, kMost);

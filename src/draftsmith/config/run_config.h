@@ -62,7 +62,6 @@ struct TrainConfig {
   double dpace_alpha = 0.5;
   double soft_labels = 0;                // share of KL(target || drafter) in the loss; 0 = the labels alone
   std::string compute = "bf16";          // bf16 | fp32
-  std::string attention = "fused";       // fused | plain (tensor operations, to compare with)
   bool recompute = false;                // compute each layer again on the way back instead of keeping it
   std::int64_t feature_cache_mb = 4096;  // hidden states kept in memory for later epochs
   std::int64_t feature_disk_mb = 16384;  // then on disk, in the run's folder
@@ -143,7 +142,6 @@ void visit_fields(Config& c, Visit visit) {
       "train", "soft_labels", c.train.soft_labels,
       "share of the divergence from the target's own distribution in the loss; the rest is the labels' cross-entropy");
   visit("train", "compute", c.train.compute, "type of the matrix products: bf16 or fp32");
-  visit("train", "attention", c.train.attention, "fused kernels, or plain tensor operations to compare with");
   visit("train", "recompute", c.train.recompute,
         "compute each layer again on the way back instead of keeping it: less memory, a third more work");
   visit("train", "feature_cache_mb", c.train.feature_cache_mb, "hidden states kept in memory");

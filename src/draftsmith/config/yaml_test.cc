@@ -149,7 +149,6 @@ TEST(ConfigYaml, PrintedTextReadsBackTheSame) {
   config.train.min_learning_rate = config.train.learning_rate / 3;
   config.train.loss = "dpace";
   config.train.compute = "fp32";
-  config.train.attention = "plain";
   config.train.soft_labels = 0.25;
   config.model.feature_weights = "bf16";
   for (const std::string path : {"a", "a: b", "", " x ", "#", "null", "~", "-", "'\"\\", "\ttab\nline", "[1]", "true",

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/drafter_folder.h"
 
 namespace draftsmith {
 namespace {
@@ -150,12 +151,12 @@ EvalReport evaluate(Target& target, const LoadedDrafter& drafter, const DataSet&
                     const ProgressFn& progress) {
   const TargetInfo& info = target.info();
   EvalReport report{
-      .target = info.name, .block_size = drafter.config.block_size, .max_new_tokens = options.max_new_tokens};
+      .target = info.name, .block_size = drafter.config().block_size, .max_new_tokens = options.max_new_tokens};
   const std::vector<std::int64_t> documents = choose_prompts(eval, info, options, &report.num_skipped);
   require(!documents.empty(), "no held-out document has a prompt and an answer and fits the target's context of ",
           info.context_length, " tokens; lower --max-new-tokens, or prepare data with --eval or --eval-count");
   std::map<std::string, EvalGroup> kinds;
-  SpeculativeDecoder decoder(target, drafter, options.compute);
+  SpeculativeDecoder decoder(target, drafter, options.place);
   PlainLogits logits(info.vocab_size, options.logits_bytes);
   for (const std::int64_t d : documents) {
     RequestReport request{.document = d, .kind = eval.kind_of(d), .prompt_tokens = eval.prompt_length(d)};

@@ -20,7 +20,7 @@ namespace draftsmith {
 struct EvalOptions {
   std::int64_t prompts = 40;  // 0 = all; taken from the kinds in turn
   std::int64_t max_new_tokens = 128;
-  Compute compute = Compute::kFloat32;
+  Place place = {.compute = at::kFloat};  // of the drafter
   // Logits of the plain pass kept for the comparison, one request at a time; positions beyond are not compared for
   // noise.
   std::int64_t logits_bytes = std::int64_t{512} << 20;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/target/target.h"
 
 namespace draftsmith {

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/test_loaded.h"
 
 namespace draftsmith {
 namespace {
@@ -100,33 +102,27 @@ std::unique_ptr<TargetSession> FakeTarget::session(std::span<const std::int64_t>
 
 LoadedDrafter FakeTarget::constant_drafter(std::int32_t id, std::int64_t block_size) {
   LoadedDrafter drafter = random_drafter(block_size, 1);
-  for (LayerParams& layer : drafter.params.layers) {
-    layer.o_proj.zero_();
-    layer.down_proj.zero_();
-  }
-  head_[id] = 10 * embedding_[drafter.config.mask_token_id];
+  for (const Param& param : drafter.drafter->params())
+    if (param.name.ends_with("o_proj.weight") || param.name.ends_with("down_proj.weight")) param.tensor.zero_();
+  head_[id] = 10 * embedding_[drafter.config().mask_token_id];
   return drafter;
 }
 
 LoadedDrafter FakeTarget::random_drafter(std::int64_t block_size, std::uint64_t seed) {
-  LoadedDrafter drafter;
-  drafter.config = {.hidden_size = kHidden,
-                    .intermediate_size = 24,
-                    .num_layers = 2,
-                    .num_heads = 2,
-                    .num_kv_heads = 1,
-                    .head_dim = 16,
-                    .vocab_size = kVocab,
-                    .block_size = block_size,
-                    .mask_token_id = 23,
-                    .target_layer_ids = {1, 3},
-                    .num_target_layers = kLayers,
-                    .layer_kinds = {LayerKind::kFull, LayerKind::kFull},
-                    .is_causal = std::nullopt};
-  drafter.params = empty_params(drafter.config);
-  Rng rng(seed, RngPurpose::kTest);
-  init_random(drafter.params, rng);
-  return drafter;
+  DrafterConfig config;
+  config.hidden_size = kHidden;
+  config.intermediate_size = 24;
+  config.num_layers = 2;
+  config.num_heads = 2;
+  config.num_kv_heads = 1;
+  config.head_dim = 16;
+  config.vocab_size = kVocab;
+  config.block_size = block_size;
+  config.mask_token_id = 23;
+  config.target_layer_ids = {1, 3};
+  config.num_target_layers = kLayers;
+  config.layer_kinds = {LayerKind::kFull, LayerKind::kFull};
+  return loaded_drafter(config, seed);
 }
 
 }  // namespace draftsmith

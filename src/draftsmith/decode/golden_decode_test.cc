@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "draftsmith/decode/evaluate.h"
+#include "draftsmith/draft/drafter_folder.h"
 
 namespace draftsmith {
 namespace {
@@ -79,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenDecoding, testing::Values("decode_qwen3", "d
 
 TEST_P(GoldenDecoding, EveryStepAcceptsWhatTheReferenceAccepts) {
   const Golden& g = golden(GetParam());
-  SpeculativeDecoder decoder(*g.target, g.drafter, Compute::kFloat32);
+  SpeculativeDecoder decoder(*g.target, g.drafter, Place{.compute = at::kFloat});
   DecodeOptions options{.max_new_tokens = g.max_new_tokens};
   options.end_ids = Ids{};
   options.limit_rule = LimitRule::kWholeBlocks;
@@ -95,7 +96,7 @@ TEST_P(GoldenDecoding, EveryStepAcceptsWhatTheReferenceAccepts) {
 
 TEST_P(GoldenDecoding, StopsExactlyAtAnyEndIdAndAnyLimit) {
   const Golden& g = golden(GetParam());
-  SpeculativeDecoder decoder(*g.target, g.drafter, Compute::kFloat32);
+  SpeculativeDecoder decoder(*g.target, g.drafter, Place{.compute = at::kFloat});
   std::int64_t inside_a_block = 0;
   for (const Case& c : g.cases) {
     std::set<std::int32_t> ends(c.output.begin(), c.output.end());
@@ -134,7 +135,7 @@ TEST_P(GoldenDecoding, EvaluationAgreesWithTheReference) {
     data.add_document(tokens, mask);
     std::int64_t produced = 1;
     for (const std::int64_t length : c.lengths) {
-      if (g.max_new_tokens - produced < g.drafter.config.block_size) break;  // shortened: left out
+      if (g.max_new_tokens - produced < g.drafter.config().block_size) break;  // shortened: left out
       // An end id inside the step cuts it; the target's own end ids apply here.
       const auto begin = c.output.begin() + produced - 1, end = begin + length + 1;
       const auto& ids = g.target->info().end_ids;

@@ -9,7 +9,6 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/stopwatch.h"
-#include "draftsmith/draft/draft_session.h"
 #include "draftsmith/model/tap_rules.h"
 
 namespace draftsmith {
@@ -61,15 +60,6 @@ void check_request(const TargetInfo& target, std::span<const std::int32_t> promp
   require(options.max_new_tokens <= target.context_length && length + options.max_new_tokens <= target.context_length,
           "a prompt of ", length, " tokens and ", options.max_new_tokens, " new ones do not fit the context of ",
           target.name, ", ", target.context_length, " tokens; ask for fewer");
-}
-
-// Cast once here, not in the session of every request.
-DrafterParams params_in(const DrafterParams& params, at::ScalarType type) {
-  DrafterParams out = params;
-  visit_params(out, [&](const std::string&, at::Tensor& tensor) {
-    if (tensor.dim() == 2) tensor = tensor.detach().to(type);  // norms stay fp32
-  });
-  return out;
 }
 
 }  // namespace
@@ -126,29 +116,21 @@ void check_drafter_fits(const TargetInfo& target, const DrafterConfig& config) {
 
 struct SpeculativeDecoder::State {
   Target& target;
-  DrafterConfig config;
-  DrafterParams params;
-  Compute compute;
-  at::Tensor embedding, head;  // [V, H], and the rows [V_draft, H] that drafts come from
-  DraftVocab vocab;
+  std::unique_ptr<const Drafter> drafter;  // matrices in the compute type, cast once for all requests
+  Frozen frozen;
 
   // One step: drafts, the target's pass over them, what survives. The caches end at what is committed.
   DecodeStep step(TargetSession& session, DraftSession& draft, Output& out, std::int64_t num_drafts) const;
 };
 
-SpeculativeDecoder::SpeculativeDecoder(Target& target, const LoadedDrafter& drafter, Compute compute) {
+SpeculativeDecoder::SpeculativeDecoder(Target& target, const LoadedDrafter& drafter, const Place& place) {
   const TargetInfo& info = target.info();
   require(info.can_rewind, info.name, " (", info.architecture,
           ") keeps a recurrent state that cannot be cut back to the accepted tokens, so it cannot be decoded with a"
           " drafter; decode without one");
-  check_drafter_fits(info, drafter.config);
-  const at::ScalarType type = compute == Compute::kBFloat16 ? at::kBFloat16 : at::kFloat;
-  at::Tensor embedding = target.embedding(), head = target.head();
-  const bool tied = embedding.is_same(head);
-  embedding = embedding.to(type);
-  head = tied && drafter.vocab.whole() ? embedding : draft_head(head, drafter.vocab).to(type);
-  state_ = std::make_unique<State>(State{target, drafter.config, params_in(drafter.params, type), compute,
-                                         std::move(embedding), std::move(head), drafter.vocab});
+  check_drafter_fits(info, drafter.config());
+  state_ = std::make_unique<State>(State{target, drafter.drafter->for_decoding(place),
+                                         freeze(target.embedding(), target.head(), drafter.vocab, place)});
 }
 SpeculativeDecoder::~SpeculativeDecoder() = default;
 
@@ -170,7 +152,7 @@ DecodeStep SpeculativeDecoder::State::step(TargetSession& session, DraftSession&
   out.show(pass.logits.narrow(0, 0, 1 + accepted));
   // Accepted drafts equal the target's choices, so its first accepted + 1 choices are the new tokens.
   const bool whole = out.commit(std::span(choices).first(1 + accepted));
-  return {.num_drafts = num_drafts, .num_accepted = accepted, .cut = !whole || num_drafts < config.block_size - 1};
+  return {.num_drafts = num_drafts, .num_accepted = accepted, .cut = !whole || num_drafts < drafter->max_drafts()};
 }
 
 DecodeResult SpeculativeDecoder::decode(std::span<const std::int32_t> prompt, const DecodeOptions& options) {
@@ -178,28 +160,28 @@ DecodeResult SpeculativeDecoder::decode(std::span<const std::int32_t> prompt, co
   const State& s = *state_;
   const TargetInfo& info = s.target.info();
   check_request(info, prompt, options);
-  const std::int64_t whole = s.config.block_size - 1;
+  const std::int64_t whole = s.drafter->max_drafts();
   const bool shorten = options.limit_rule == LimitRule::kShorten;
   const std::int64_t capacity =
-      static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens + (shorten ? 0 : s.config.block_size);
-  const auto session = s.target.session(s.config.target_layer_ids, capacity);
-  DraftSession draft(s.config, s.params, s.embedding, s.head, capacity, s.compute, s.vocab);
+      static_cast<std::int64_t>(prompt.size()) + options.max_new_tokens + (shorten ? 0 : whole + 1);
+  const auto session = s.target.session(s.drafter->config().target_layer_ids, capacity);
+  const auto draft = s.drafter->session(s.frozen, capacity);
 
   Stopwatch watch;
   Output out(info, options, watch);
   const TargetSession::Pass prompt_pass = session->prefill(prompt);
-  draft.append(prompt_pass.features);
+  draft->append(prompt_pass.features);
   const std::vector<std::int32_t> first = greedy_choices(prompt_pass.logits);
   out.show(prompt_pass.logits);
   out.result.prefill_seconds = watch.lap();
   out.commit(first);
   if (shorten) {
     while (!out.ended() && out.remaining() > 0) {
-      out.result.steps.push_back(s.step(*session, draft, out, std::min(whole, out.remaining() - 1)));
+      out.result.steps.push_back(s.step(*session, *draft, out, std::min(whole, out.remaining() - 1)));
     }
   } else {
     for (std::int64_t produced = 0; !out.ended() && produced < options.max_new_tokens;) {
-      out.result.steps.push_back(s.step(*session, draft, out, whole));
+      out.result.steps.push_back(s.step(*session, *draft, out, whole));
       produced += out.result.steps.back().num_accepted + 1;
     }
   }

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/spec/accept.h"
 #include "draftsmith/target/target.h"
 
@@ -56,8 +56,8 @@ void check_drafter_fits(const TargetInfo& target, const DrafterConfig& config);
 class SpeculativeDecoder {
  public:
   // Refuses a drafter that does not fit and a target whose cache cannot be cut back. The target's embedding and head
-  // are used in the type of `compute`.
-  SpeculativeDecoder(Target& target, const LoadedDrafter& drafter, Compute compute);
+  // are used in the place's compute type.
+  SpeculativeDecoder(Target& target, const LoadedDrafter& drafter, const Place& place);
   ~SpeculativeDecoder();
   DecodeResult decode(std::span<const std::int32_t> prompt, const DecodeOptions& options);
 

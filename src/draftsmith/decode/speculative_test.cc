@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "draftsmith/decode/fake_target.h"
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/test_loaded.h"
 
 namespace draftsmith {
 namespace {
@@ -16,7 +18,7 @@ using Ids = std::vector<std::int32_t>;
 FakeTarget chain(Ids end_ids) { return FakeTarget({{4, 5}, {5, 9}, {9, 6}, {6, 7}, {7, 4}}, std::move(end_ids)); }
 
 Ids decode(FakeTarget& target, const LoadedDrafter& drafter, const Ids& prompt, std::int64_t limit) {
-  SpeculativeDecoder decoder(target, drafter, Compute::kFloat32);
+  SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   Ids streamed;
   DecodeOptions options{.max_new_tokens = limit};
   options.on_tokens = [&](std::span<const std::int32_t> tokens) {
@@ -57,7 +59,7 @@ TEST(Decoding, StopsExactlyAtTheEndIdOrTheLimit) {
 TEST(Decoding, WholeAcceptedBlocksNeverPassTheLimit) {
   FakeTarget target({{4, 5}, {5, 5}}, {});
   const LoadedDrafter drafter = target.constant_drafter(5, 8);
-  SpeculativeDecoder decoder(target, drafter, Compute::kFloat32);
+  SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   for (const std::int64_t limit : {1, 2, 3, 7, 8, 9, 17, 18, 100}) {
     const DecodeResult result = decoder.decode(Ids{4}, {.max_new_tokens = limit});
     EXPECT_EQ(result.tokens, Ids(limit, 5));
@@ -76,7 +78,7 @@ TEST(Decoding, WholeAcceptedBlocksNeverPassTheLimit) {
 TEST(Decoding, AnEndIdInsideAnAcceptedBlockCutsIt) {
   FakeTarget target({{4, 5}, {5, 9}, {9, 9}}, {9});
   const LoadedDrafter drafter = target.constant_drafter(9, 8);
-  SpeculativeDecoder decoder(target, drafter, Compute::kFloat32);
+  SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   const DecodeResult result = decoder.decode(Ids{4}, {.max_new_tokens = 50});
   EXPECT_EQ(result.tokens, (Ids{5, 9}));
   EXPECT_TRUE(result.ended);
@@ -97,7 +99,7 @@ TEST(Decoding, OwnEndIdsReplaceTheTargets) {
 TEST(Decoding, WholeBlocksRunWhileTheStepsProducedLessThanTheLimit) {
   FakeTarget target({{4, 5}, {5, 5}}, {});
   const LoadedDrafter drafter = target.constant_drafter(5, 6);
-  SpeculativeDecoder decoder(target, drafter, Compute::kFloat32);
+  SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   DecodeOptions options{.max_new_tokens = 14};
   options.limit_rule = LimitRule::kWholeBlocks;
   const DecodeResult result = decoder.decode(Ids{4}, options);
@@ -117,7 +119,7 @@ TEST(Decoding, RequestsThatCannotBeServedAreRefusedInWords) {
       says(error_of([&] { decode_plain(target, Ids{4}, {.max_new_tokens = 256}); }), "256 new", "context of chain"));
   EXPECT_TRUE(says(error_of([&] { decode_plain(target, Ids{24}, {}); }), "token id 24", "0 to 23"));
   target.info_.can_rewind = false;
-  EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Compute::kFloat32); }), "chain (fake)",
+  EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Place{.compute = at::kFloat}); }), "chain (fake)",
                    "decode without one"));
 }
 
@@ -125,12 +127,12 @@ TEST(Decoding, ADrafterOfAnotherTargetIsRefused) {
   FakeTarget target = chain({9});
   LoadedDrafter drafter = FakeTarget::random_drafter(8, 1);
   target.info_.num_layers = 7;
-  EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Compute::kFloat32); }), "number of layers 6",
-                   "chain has 7"));
+  EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Place{.compute = at::kFloat}); }),
+                   "number of layers 6", "chain has 7"));
   target.info_.num_layers = 6;
-  drafter.config.mask_token_id = 24;
-  EXPECT_TRUE(
-      says(error_of([&] { SpeculativeDecoder(target, drafter, Compute::kFloat32); }), "mask token 24", "24 rows"));
+  reconfigure(drafter, [](DrafterConfig& c) { c.mask_token_id = 24; });
+  EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Place{.compute = at::kFloat}); }),
+                   "mask token 24", "24 rows"));
 }
 
 TEST(GreedyChoices, TakeTheFirstLargest) {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/draft_session.h"
-#include "draftsmith/draft/test_drafter.h"
+#include "draftsmith/draft/dflash/session.h"
+#include "draftsmith/draft/dflash/test_drafter.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/store/test_folder.h"
 
@@ -61,12 +61,13 @@ TEST(DraftVocab, AFileThatIsNoVocabularyIsRefused) {
 TEST(DraftVocab, SessionsProposeIdsOfTheTarget) {
   const c10::NoGradGuard no_gradients;
   const DrafterConfig config = small_config();
-  const DrafterParams params = random_params(config);
+  const DFlashParams params = random_params(config);
   Rng rng(4, RngPurpose::kTest);
   const at::Tensor embedding = random_tensor(rng, {config.vocab_size, config.hidden_size});
   const at::Tensor features = random_tensor(rng, {9, config.num_taps() * config.hidden_size});
   const auto drafts = [&](const DraftVocab& vocab) {
-    DraftSession session(config, params, embedding, draft_head(embedding, vocab), 32, Compute::kFloat32, vocab);
+    const Frozen frozen = freeze(embedding, embedding, vocab, kFloatPlace);
+    DFlashSession session(config, params, kFloatPlace, frozen, 32);
     session.append(features);
     return session.propose(5, 3);
   };

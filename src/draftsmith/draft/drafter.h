@@ -1,88 +1,128 @@
-// The drafter: parameters and the forward pass of training. Shapes: S context tokens, A blocks of B slots, K taps, H
-// hidden.
-//   c = hidden_norm(fc(features));  x = embeddings of the blocks;  layers;  hidden = norm(x)
-// The head is the target's and frozen: see loss.h.
+// What a family of drafters gives: parameters, an objective with gradients, decoding, and what a step costs. Trainer,
+// decoder, exports and benches know this contract only. S context tokens, A anchors, B block size, K taps, H hidden.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "draftsmith/base/rng.h"
-#include "draftsmith/draft/dflash/block_inputs.h"
+#include "draftsmith/data/pack.h"
 #include "draftsmith/draft/draft_vocab.h"
 #include "draftsmith/draft/drafter_config.h"
+#include "draftsmith/draft/gguf_description.h"
+#include "draftsmith/draft/loss.h"
+#include "draftsmith/nn/param.h"
+#include "draftsmith/nn/place.h"
 
 namespace draftsmith {
 
-struct LayerParams {
-  at::Tensor input_layernorm, q_proj, k_proj, v_proj, o_proj, q_norm, k_norm, post_attention_layernorm, gate_proj,
-      up_proj, down_proj;
+// What a drafter shares with its target and never changes, in the run's place and compute type.
+struct Frozen {
+  at::Tensor embedding;                 // [V, H]
+  at::Tensor head;                      // [V_draft, H]: the target's rows of the drafter's vocabulary
+  DraftVocab vocab = {};                // whole unless the head is smaller than the target's
+  std::vector<std::int32_t> head_rows;  // row of each target id in `head`, -1 for those without one; empty when whole
+};
+// Tables of a target [V, H] for a drafter's vocabulary. Stays one tensor where the head is the embedding and the
+// vocabulary is whole.
+Frozen freeze(const at::Tensor& embedding, const at::Tensor& head, const DraftVocab& vocab, const Place& place);
+
+// One pack with its anchors, and what the target computed for it.
+struct Batch {
+  const Pack& pack;
+  std::span<const std::int64_t> anchors;  // positions in the pack
+  at::Tensor taps;                        // [S, K*H], any float type
+  at::Tensor final_state = {};            // [S, H] after the target's final norm; needed for soft labels only
 };
 
-struct DrafterParams {
-  at::Tensor fc, hidden_norm, norm;
-  std::vector<LayerParams> layers;
+struct PassTimes {
+  double forward_seconds = 0, head_seconds = 0, backward_seconds = 0;
 };
+// Named tensors that an objective computes on its way, for those who compare them with other implementations.
+using Trace = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Calls visit(name, tensor) for every parameter of a layer under its z-lab name behind `prefix`, always in the same
-// order.
-template <class Layer, class Visit>
-void visit_layer(Layer& layer, const std::string& prefix, Visit&& visit) {
-  visit(prefix + "input_layernorm.weight", layer.input_layernorm);
-  visit(prefix + "self_attn.q_proj.weight", layer.q_proj);
-  visit(prefix + "self_attn.k_proj.weight", layer.k_proj);
-  visit(prefix + "self_attn.v_proj.weight", layer.v_proj);
-  visit(prefix + "self_attn.o_proj.weight", layer.o_proj);
-  visit(prefix + "self_attn.q_norm.weight", layer.q_norm);
-  visit(prefix + "self_attn.k_norm.weight", layer.k_norm);
-  visit(prefix + "post_attention_layernorm.weight", layer.post_attention_layernorm);
-  visit(prefix + "mlp.gate_proj.weight", layer.gate_proj);
-  visit(prefix + "mlp.up_proj.weight", layer.up_proj);
-  visit(prefix + "mlp.down_proj.weight", layer.down_proj);
-}
-
-// The same for all parameters of a drafter: init, optimizer, checkpoint, export and count walk this list.
-template <class Params, class Visit>
-void visit_params(Params& params, Visit visit) {
-  visit(std::string("fc.weight"), params.fc);
-  visit(std::string("hidden_norm.weight"), params.hidden_norm);
-  for (std::size_t i = 0; i < params.layers.size(); ++i)
-    visit_layer(params.layers[i], "layers." + std::to_string(i) + ".", visit);
-  visit(std::string("norm.weight"), params.norm);
-}
-
-// Parameters of the right shapes: fp32, uninitialised, no gradient asked for.
-DrafterParams empty_params(const DrafterConfig& config);
-// The same without memory (meta tensors): names and shapes, before a file's numbers are believed.
-DrafterParams shape_params(const DrafterConfig& config);
-// Matrices N(0, 0.02^2) drawn in the order of visit_params, norms 1.
-void init_random(DrafterParams& params, Rng& rng);
-std::int64_t num_parameters(const DrafterConfig& config);
-
-enum class Compute { kFloat32, kBFloat16 };
-
-struct ForwardInputs {
-  at::Tensor features;          // [S, K*H], any float type
-  at::Tensor block_embeddings;  // [A*B, H]: the target's embedding of block_token_ids
-  const BlockInputs* blocks = nullptr;
-  std::vector<at::Tensor>* layer_outputs = nullptr;  // when set, gets x after each layer
+struct ObjectiveOptions {
+  LossOptions loss = {};
   bool recompute = false;  // keep a layer's inputs only and compute it again on the way back: less memory, more work
+  PassTimes* times = nullptr;  // when set, is added to
+  Trace* trace = nullptr;      // when set, gets the family's intermediate tensors
 };
-// Hidden states after `norm` [A*B, H] in the compute type; differentiable in the parameters.
-at::Tensor drafter_forward(const DrafterConfig& config, const DrafterParams& params, const ForwardInputs& inputs,
-                           Compute compute);
 
-// A drafter folder: config.json + model.safetensors (one file or shards). Checks every name and shape; tensors come as
-// fp32.
-struct LoadedDrafter {
-  DrafterConfig config;
-  DrafterParams params;
-  DraftVocab vocab = {};  // whole unless config.draft_vocab_size says otherwise
+// One sequence while it is decoded.
+class DraftSession {
+ public:
+  virtual ~DraftSession() = default;
+  virtual std::int64_t length() const = 0;  // committed positions whose taps were added
+  // Taps [n, K*H] of the next n committed positions.
+  virtual void append(const at::Tensor& taps) = 0;
+  // Drafts for the block whose anchor is `anchor_token` at position length(): num_drafts target ids, 1 <= num_drafts <=
+  // Drafter::max_drafts().
+  virtual std::vector<std::int32_t> propose(std::int32_t anchor_token, std::int64_t num_drafts) = 0;
 };
-LoadedDrafter read_drafter_folder(const std::filesystem::path& folder);
+
+// Floating point operations of a step's products, forward and backward, whatever way they are carried out.
+struct StepFlops {
+  double projections = 0, attention = 0, mlp = 0, head = 0;
+  double total() const { return projections + attention + mlp + head; }
+};
+
+struct StepSize {
+  std::int64_t context = 0;  // S tokens of the pack
+  std::int64_t anchors = 0;
+  bool recompute = false;
+  bool soft_labels = false;
+  bool gradients_held = false;  // those of the step's packs before this one
+  std::int64_t logits_bytes = 0;
+};
+
+// Gives the value of a parameter: of that shape, in a type that suits its role.
+using ParamSource = std::function<at::Tensor(const std::string& name, const at::Tensor& shape, Role role)>;
+// Gives a target's tensor by its GGUF name; undefined when there is none.
+using TargetWeightFn = std::function<at::Tensor(const std::string& name)>;
+
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+  virtual const DrafterConfig& config() const = 0;
+  virtual const Place& place() const = 0;
+  // All trainable tensors, always in the same order; the list shares their memory.
+  virtual ParamList params() const = 0;
+
+  // Sums of the weighted loss and of its figures over one batch. Under gradients, d loss_sum / d parameter is added to
+  // the gradient of every parameter (and of batch.taps where it asks for one): who steps divides by the weight sum of
+  // all batches of the step.
+  virtual LossSums objective(const Frozen& frozen, const Batch& batch, const ObjectiveOptions& options) = 0;
+
+  // The same drafter with its matrices in the compute type of `place`, without gradients: what sessions run on.
+  virtual std::unique_ptr<Drafter> for_decoding(const Place& place) const = 0;
+  // Drafter and `frozen` outlive the session; `capacity` bounds the committed positions. Matrices must be in the
+  // compute type (for_decoding).
+  virtual std::unique_ptr<DraftSession> session(const Frozen& frozen, std::int64_t capacity) const = 0;
+  virtual std::int64_t max_drafts() const = 0;  // of one block
+
+  // Starts: random numbers scaled so that the logits over `head` have unit variance at most; or the target's own
+  // layers.
+  virtual void start_random(Rng& rng, const at::Tensor& head) = 0;
+  virtual void start_from_target(const TargetWeightFn& target_weight) = 0;
+
+  // How llama.cpp's file of it is written; UserError where llama.cpp cannot run it.
+  virtual GgufDescription gguf() const = 0;
+
+  virtual StepFlops step_flops(const Frozen& frozen, const Batch& batch) const = 0;
+  // Peak bytes of one step, gradients included, beside masters, moments and frozen tables: an estimate from the sizes
+  // of tensors.
+  virtual std::int64_t step_bytes(const StepSize& size) const = 0;
+};
+
+std::int64_t num_parameters(const Drafter& drafter);
+// The parameter of that name; an assertion of ours when there is none.
+at::Tensor param_of(const Drafter& drafter, const std::string& name);
 
 }  // namespace draftsmith

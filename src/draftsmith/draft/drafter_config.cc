@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -144,7 +146,7 @@ void read_layers(const Keys& keys, const Keys& dflash, DrafterConfig& config) {
       config.layer_kinds[i] = LayerKind::kSliding;
     }
   }
-  const bool slides = std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding) > 0;
+  const bool slides = config.has_sliding_layers();
   require(!slides || !window_off, keys.name("layer_types"), " has sliding layers but 'use_sliding_window' is false");
   if (slides) config.sliding_window = keys.integer("sliding_window");
   if (keys.has("is_causal")) {
@@ -179,11 +181,26 @@ DrafterConfig config_of(const Keys& keys) {
   config.target_layer_ids =
       either(keys, dflash, "target_layer_ids", [](const Keys& k) { return k.integers("target_layer_ids"); });
   config.num_target_layers = keys.integer("num_target_layers");
-  config.rms_norm_eps = keys.number("rms_norm_eps", 1e-6);
+  config.norm_eps = keys.number("rms_norm_eps", 1e-6);
   config.rope_theta = rope_theta_of(keys);
-  config.max_position_embeddings = keys.integer("max_position_embeddings", config.max_position_embeddings);
+  config.context_length = keys.integer("max_position_embeddings", config.context_length);
   read_layers(keys, dflash, config);
   return config;
+}
+
+template <std::integral Number>
+std::string in_words(Number value) {
+  return std::to_string(value);
+}
+std::string in_words(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+std::string in_words(const std::vector<std::int64_t>& values) {
+  std::string out = "[";
+  for (const std::int64_t value : values) out += (out.size() > 1 ? ", " : "") + std::to_string(value);
+  return out + "]";
 }
 
 }  // namespace
@@ -203,12 +220,11 @@ void check_drafter_config(const DrafterConfig& c) {
   in_range("block_size", c.block_size, 2, 4096);
   in_range("mask_token_id", c.mask_token_id, 0, c.vocab_size - 1);
   in_range("num_target_layers", c.num_target_layers, 1, 1 << 16);
-  in_range("max_position_embeddings", c.max_position_embeddings, 1, std::numeric_limits<std::int32_t>::max());
+  in_range("max_position_embeddings", c.context_length, 1, std::numeric_limits<std::int32_t>::max());
   require(c.num_heads % c.num_kv_heads == 0, "drafter: num_attention_heads (", c.num_heads,
           ") must be a multiple of num_key_value_heads (", c.num_kv_heads, ")");
   require(c.head_dim % 2 == 0, "drafter: head_dim is ", c.head_dim, ", it must be even for rotary positions");
-  require(c.rms_norm_eps > 0 && c.rms_norm_eps < 1, "drafter: rms_norm_eps is ", c.rms_norm_eps,
-          ", it must lie between 0 and 1");
+  require(c.norm_eps > 0 && c.norm_eps < 1, "drafter: rms_norm_eps is ", c.norm_eps, ", it must lie between 0 and 1");
   require(c.rope_theta > 0 && std::isfinite(c.rope_theta), "drafter: rope_theta is ", c.rope_theta,
           ", it must be positive");
   in_range("number of target_layer_ids", c.num_taps(), 1, 256);
@@ -221,7 +237,7 @@ void check_drafter_config(const DrafterConfig& c) {
   }
   require(static_cast<std::int64_t>(c.layer_kinds.size()) == c.num_layers, "drafter: ", c.layer_kinds.size(),
           " layer kinds for ", c.num_layers, " layers");
-  if (std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding) > 0) {
+  if (c.has_sliding_layers()) {
     in_range("sliding_window", c.sliding_window, 1, std::numeric_limits<std::int32_t>::max());
   }
 }
@@ -245,7 +261,7 @@ DrafterConfig drafter_config_from_json(const std::string& text, const std::strin
 
 std::string drafter_config_to_json(const DrafterConfig& c, const std::string& stored_dtype) {
   DRAFTSMITH_ASSERT(stored_dtype == "float32" || stored_dtype == "bfloat16");
-  const bool slides = std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding) > 0;
+  const bool slides = c.has_sliding_layers();
   json types = json::array();
   for (const LayerKind kind : c.layer_kinds)
     types.push_back(kind == LayerKind::kSliding ? "sliding_attention" : "full_attention");
@@ -264,11 +280,11 @@ std::string drafter_config_to_json(const DrafterConfig& c, const std::string& st
       {"head_dim", c.head_dim},
       {"vocab_size", c.vocab_size},
       {"hidden_act", "silu"},
-      {"rms_norm_eps", c.rms_norm_eps},
+      {"rms_norm_eps", c.norm_eps},
       {"rope_theta", c.rope_theta},
       {"rope_scaling", nullptr},
       {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", c.rope_theta}}},
-      {"max_position_embeddings", c.max_position_embeddings},
+      {"max_position_embeddings", c.context_length},
       {"layer_types", types},
       {"sliding_window", slides ? json(c.sliding_window) : json(nullptr)},
       {"use_sliding_window", slides},
@@ -284,6 +300,36 @@ std::string drafter_config_to_json(const DrafterConfig& c, const std::string& st
   if (c.draft_vocab_size > 0) out["draft_vocab_size"] = c.draft_vocab_size;
   if (c.is_causal.has_value()) out["is_causal"] = *c.is_causal;
   return out.dump(2) + "\n";
+}
+
+DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, MayDiffer may) {
+  DrafterDifference out;
+  const auto compare = [&](const char* key, const auto& x, const auto& y) {
+    if (out.key.empty() && x != y) out = {key, in_words(x), in_words(y)};
+  };
+  const auto sliding = [](const DrafterConfig& config) {
+    std::vector<std::int64_t> layers;
+    for (std::size_t i = 0; i < config.layer_kinds.size(); ++i)
+      if (config.layer_kinds[i] == LayerKind::kSliding) layers.push_back(static_cast<std::int64_t>(i));
+    return layers;
+  };
+  compare("layers", a.num_layers, b.num_layers);
+  compare("hidden_size", a.hidden_size, b.hidden_size);
+  compare("intermediate_size", a.intermediate_size, b.intermediate_size);
+  compare("heads", a.num_heads, b.num_heads);
+  compare("kv_heads", a.num_kv_heads, b.num_kv_heads);
+  compare("head_dim", a.head_dim, b.head_dim);
+  compare("taps", a.target_layer_ids, b.target_layer_ids);
+  compare("mask_token_id", a.mask_token_id, b.mask_token_id);
+  compare("rope_theta", a.rope_theta, b.rope_theta);
+  compare("norm_eps", static_cast<float>(a.norm_eps), static_cast<float>(b.norm_eps));
+  compare("sliding_layers", sliding(a), sliding(b));
+  compare("sliding_window", a.sliding_window, b.sliding_window);
+  if (may == MayDiffer::kNothing) {
+    compare("vocab_size", a.draft_vocab_size, b.draft_vocab_size);
+    compare("block_size", a.block_size, b.block_size);
+  }
+  return out;
 }
 
 }  // namespace draftsmith

@@ -127,8 +127,8 @@ TEST(DrafterConfigJson, SlidingLayersNeedAWindow) {
   document.merge_patch({{"layer_types", types}, {"sliding_window", 8}});
   const DrafterConfig config = read(document);
   EXPECT_EQ(config.sliding_window, 8);
-  EXPECT_TRUE(config.causal_in_block(0));
-  EXPECT_FALSE(config.causal_in_block(1));
+  EXPECT_TRUE(config.causal_in_block(config.layer_kinds[0]));
+  EXPECT_FALSE(config.causal_in_block(config.layer_kinds[1]));
 }
 
 TEST(DrafterConfigJson, WhatIsWrittenReadsTheSame) {

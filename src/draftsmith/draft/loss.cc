@@ -62,7 +62,7 @@ void with_rows(const at::Tensor& logits, const F& f) {
 
 class Pass {
  public:
-  Pass(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks, const LossOptions& options,
+  Pass(const at::Tensor& hidden, const at::Tensor& head, const BlockLabels& blocks, const LossOptions& options,
        const at::Tensor& target_states)
       : hidden_(hidden),
         head_(head),
@@ -107,7 +107,7 @@ class Pass {
   void add_rows(std::int64_t block, std::vector<LossRow>& rows) const {
     for (std::int64_t j = 0; j < blocks_.block_size; ++j) {
       const std::int64_t index = block * blocks_.block_size + j;
-      if (blocks_.mask[index] > 0 && blocks_.labels[index] >= 0)
+      if (blocks_.counts[index] > 0 && blocks_.labels[index] >= 0)
         rows.push_back({index, blocks_.labels[index], {}, 0, 0});
     }
   }
@@ -195,7 +195,7 @@ class Pass {
     const float* nll = result_.nll.const_data_ptr<float>();
     float* weights = result_.weights.data_ptr<float>();
     for (std::int64_t block = first; block < end; ++block) {
-      const float* mask = blocks_.mask.data() + block * size;
+      const float* mask = blocks_.counts.data() + block * size;
       const std::int32_t* labels = blocks_.labels.data() + block * size;
       const std::vector<float> w = block_weights(options_, decay_, mask, nll + block * size, labels);
       for (std::int64_t j = 0; j < size; ++j) weights[block * size + j] = labels[j] < 0 ? 0.0f : mask[j] * w[j];
@@ -207,7 +207,7 @@ class Pass {
     bool any = false, open = true;
     for (std::int64_t j = 0; j < size; ++j) {
       const std::int64_t index = block * size + j;
-      if (blocks_.mask[index] <= 0) continue;
+      if (blocks_.counts[index] <= 0) continue;
       const double weight = static_cast<double>(result_.weights.const_data_ptr<float>()[index]);
       const bool correct = correct_[index] != 0;
       any = true;
@@ -226,7 +226,7 @@ class Pass {
   }
 
   const at::Tensor hidden_, head_;
-  const BlockInputs& blocks_;
+  const BlockLabels& blocks_;
   const LossOptions& options_;
   const at::Tensor target_states_;
   const std::vector<float> decay_;
@@ -238,7 +238,20 @@ class Pass {
 
 }  // namespace
 
-void LossResult::add(const LossResult& other) {
+std::vector<float> decay_weights(std::int64_t block_size, double gamma) {
+  if (gamma <= 0) {
+    const double size = static_cast<double>(block_size);
+    const double between = size <= 10 ? 4.0 + (size - 8.0) * 0.5 : 5.0 + (size - 10.0) / 3.0;
+    gamma = std::max(1.0, between);
+  }
+  std::vector<float> weights(static_cast<std::size_t>(block_size), 0.0f);
+  for (std::int64_t j = 1; j < block_size; ++j) {
+    weights[j] = static_cast<float>(std::exp(-static_cast<double>(j - 1) / gamma));
+  }
+  return weights;
+}
+
+void LossSums::add(const LossSums& other) {
   loss_sum += other.loss_sum;
   weight_sum += other.weight_sum;
   mask_sum += other.mask_sum;
@@ -253,7 +266,7 @@ void LossResult::add(const LossResult& other) {
   }
 }
 
-LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks,
+LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockLabels& blocks,
                      const LossOptions& options, const at::Tensor& target_states) {
   const TimedPart timed(StepPart::kHead);
   require(options.kind == "decay" || options.kind == "dpace", "loss '", options.kind,

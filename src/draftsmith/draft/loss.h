@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "draftsmith/draft/dflash/block_inputs.h"
-
 namespace draftsmith {
 
 struct LossOptions {
@@ -22,7 +20,7 @@ struct LossOptions {
 
 // Sums over the blocks of one pass; the loss of an optimizer step is loss_sum / weight_sum over all its passes, so the
 // gradients of a step are divided by the step's weight_sum at its end.
-struct LossResult {
+struct LossSums {
   double loss_sum = 0;               // sum of m w ((1 - soft_share) CE + soft_share KL)
   double weight_sum = 0;             // sum of m w
   double mask_sum = 0;               // sum of m
@@ -31,18 +29,36 @@ struct LossResult {
   std::vector<double> slot_correct;  // [B]
   double accepted_sum = 0;  // sum over blocks with any m of A, the drafts accepted (no bonus); unsupervised slots pass
   double num_blocks = 0;    // blocks with any m
-  at::Tensor nll;           // fp32 [A, B], 0 where m = 0 or the label is -1
-  at::Tensor weights;       // fp32 [A, B], m w, 0 where the label is -1
+
+  void add(const LossSums& other);
+};
+
+struct LossResult : LossSums {
+  at::Tensor nll;                      // fp32 [A, B], 0 where m = 0 or the label is -1
+  at::Tensor weights;                  // fp32 [A, B], m w, 0 where the label is -1
   std::vector<std::int64_t> accepted;  // [A]
   at::Tensor grad_hidden;              // d loss_sum / d hidden [A*B, H], hidden's type; undefined under NoGradGuard
-
-  void add(const LossResult& other);  // sums only
 };
+
+// What the slots of A blocks should say; arrays of [A, B] are row-major.
+struct BlockLabels {
+  std::int64_t num_blocks = 0;
+  std::int64_t block_size = 0;
+  // Label of each slot: its row in the head. Past the end of the pack it is that of the pack's last token (m is 0
+  // there); -1 where the head has no row for it.
+  std::vector<std::int32_t> labels;
+  std::vector<float> counts;  // m: 1 where the label counts
+};
+
+// Weights of the slots by distance: w_j = exp(-(j-1)/gamma), slot 0 zero. gamma 0 = by block size (7, 5, 4 for 16, 10,
+// 8; between and beyond: linear in B, at least 1).
+std::vector<float> decay_weights(std::int64_t block_size, double gamma);
+
 // hidden [A*B, H], head [V, H] (fp32 or bf16, the same type). A label of -1 is an id that the head has no row for: it
 // has no weight in the loss and is wrong in every figure. With soft_share > 0 also `target_states` [A*B, H] of that
 // type: the target's state after its final norm at the position before each slot's label, whose product with the head
 // is the target's own distribution of that label (among the ids that the head has rows for).
-LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockInputs& blocks,
+LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockLabels& blocks,
                      const LossOptions& options, const at::Tensor& target_states = {});
 
 }  // namespace draftsmith

@@ -196,4 +196,15 @@ void row_subtract_softmax(std::uint16_t* logits, const std::uint16_t* target, fl
   subtract_softmax(logits, target, target_log_sum, factor, size);
 }
 
+std::vector<std::int64_t> best_rows(const at::Tensor& logits) {
+  std::vector<std::int64_t> best;
+  for (std::int64_t i = 0; i < logits.size(0); ++i) {
+    const at::Tensor row = logits.select(0, i);
+    best.push_back(row.scalar_type() == at::kBFloat16
+                       ? row_best(static_cast<const std::uint16_t*>(row.const_data_ptr()), row.numel())
+                       : row_best(row.const_data_ptr<float>(), row.numel()));
+  }
+  return best;
+}
+
 }  // namespace draftsmith

@@ -2,7 +2,10 @@
 // (given as their 16 bits); arithmetic is fp32.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <vector>
 
 namespace draftsmith {
 
@@ -18,6 +21,9 @@ RowFigures row_figures(const std::uint16_t* logits, std::int64_t size, std::int6
 // First index of the largest logit (0 in a row of NaN).
 std::int64_t row_best(const float* logits, std::int64_t size);
 std::int64_t row_best(const std::uint16_t* logits, std::int64_t size);
+
+// row_best of each row of logits [N, V], fp32 or bf16.
+std::vector<std::int64_t> best_rows(const at::Tensor& logits);
 
 // logits = softmax(logits) * factor - [label] * label_factor; all of the label's when no soft labels take their share.
 struct RowFactors {

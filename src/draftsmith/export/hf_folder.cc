@@ -77,7 +77,7 @@ void replace_folder(const fs::path& folder, const std::function<void(const fs::p
 
 void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType type, const at::Tensor& head) {
   require(type != StoredType::kFloat16, "a Hugging Face folder of a drafter is stored as bf16 or f32, not f16");
-  check_drafter_config(drafter.config);
+  check_drafter_config(drafter.config());
   // "out/" names the same folder as "out".
   const fs::path target = folder.has_filename() ? folder : folder.parent_path();
   require(!target.empty(), "the output folder of an export needs a name");
@@ -92,7 +92,7 @@ void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType 
                        .shape = tensor.sizes().vec(),
                        .bytes = bytes_of(owners.back())});
   };
-  visit_params(drafter.params, add);
+  for (const Param& param : drafter.drafter->params()) add(param.name, param.tensor);
   if (!drafter.vocab.whole()) {
     check_draft_head(drafter, head);
     add("lm_head.weight", head);
@@ -100,7 +100,7 @@ void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType 
     tensors.push_back(tensor_to_write(kDraftVocabTensor, owners.back()));
   }
   const std::string config =
-      drafter_config_to_json(drafter.config, type == StoredType::kFloat32 ? "float32" : "bfloat16");
+      drafter_config_to_json(drafter.config(), type == StoredType::kFloat32 ? "float32" : "bfloat16");
   const auto fill = [&](const fs::path& temporary) {
     write_safetensors(temporary / "model.safetensors", tensors, {{"format", "pt"}});
     write_text_file(temporary / "config.json", config);

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/export/stored_type.h"
 
 namespace draftsmith {

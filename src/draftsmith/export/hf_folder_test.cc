@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/test_loaded.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/nn/test_random.h"
 #include "draftsmith/store/files.h"
@@ -21,28 +23,24 @@ namespace fs = std::filesystem;
 
 // One full and one sliding layer, every size another number.
 LoadedDrafter small_drafter() {
-  LoadedDrafter drafter;
-  drafter.config = {.hidden_size = 24,
-                    .intermediate_size = 40,
-                    .num_layers = 2,
-                    .num_heads = 3,
-                    .num_kv_heads = 1,
-                    .head_dim = 16,
-                    .vocab_size = 50,
-                    .block_size = 7,
-                    .mask_token_id = 49,
-                    .target_layer_ids = {1, 4, 5},
-                    .num_target_layers = 9,
-                    .rms_norm_eps = 1e-5,
-                    .rope_theta = 123456.0,
-                    .layer_kinds = {LayerKind::kFull, LayerKind::kSliding},
-                    .sliding_window = 33,
-                    .is_causal = std::nullopt,
-                    .max_position_embeddings = 777};
-  drafter.params = empty_params(drafter.config);
-  Rng rng(5, RngPurpose::kTest);
-  init_random(drafter.params, rng);
-  return drafter;
+  DrafterConfig config;
+  config.hidden_size = 24;
+  config.intermediate_size = 40;
+  config.num_layers = 2;
+  config.num_heads = 3;
+  config.num_kv_heads = 1;
+  config.head_dim = 16;
+  config.vocab_size = 50;
+  config.block_size = 7;
+  config.mask_token_id = 49;
+  config.target_layer_ids = {1, 4, 5};
+  config.num_target_layers = 9;
+  config.norm_eps = 1e-5;
+  config.rope_theta = 123456.0;
+  config.layer_kinds = {LayerKind::kFull, LayerKind::kSliding};
+  config.sliding_window = 33;
+  config.context_length = 777;
+  return loaded_drafter(config, 5);
 }
 
 // A folder as an export in two shards would leave it.
@@ -51,26 +49,23 @@ void write_sharded_export(const LoadedDrafter& drafter, const fs::path& folder) 
   std::vector<TensorToWrite> shards[2];
   nlohmann::json index;
   int i = 0;
-  visit_params(drafter.params, [&](const std::string& name, const at::Tensor& tensor) {
+  for (const auto& [name, tensor, role] : drafter.drafter->params()) {
     shards[i % 2].push_back(
         {.name = name, .dtype = DType::kF32, .shape = tensor.sizes().vec(), .bytes = bytes_of(tensor)});
     index["weight_map"][name] = "model-0000" + std::to_string(1 + i++ % 2) + "-of-00002.safetensors";
-  });
+  }
   write_safetensors(folder / "model-00001-of-00002.safetensors", shards[0], {});
   write_safetensors(folder / "model-00002-of-00002.safetensors", shards[1], {});
   write_text_file(folder / "model.safetensors.index.json", index.dump());
-  write_text_file(folder / "config.json", drafter_config_to_json(drafter.config, "float32"));
+  write_text_file(folder / "config.json", drafter_config_to_json(drafter.config(), "float32"));
 }
 
 void expect_same(const LoadedDrafter& read, const LoadedDrafter& written, at::ScalarType rounded_to) {
-  std::vector<at::Tensor> tensors;
-  visit_params(read.params, [&](const std::string&, const at::Tensor& tensor) { tensors.push_back(tensor); });
-  std::size_t i = 0;
-  visit_params(written.params, [&](const std::string& name, const at::Tensor& tensor) {
-    EXPECT_TRUE(at::equal(tensors.at(i++), tensor.to(rounded_to).to(at::kFloat))) << name;
-  });
-  EXPECT_EQ(i, tensors.size());
-  EXPECT_EQ(drafter_config_to_json(read.config, "float32"), drafter_config_to_json(written.config, "float32"));
+  EXPECT_EQ(read.drafter->params().size(), written.drafter->params().size());
+  for (const Param& param : written.drafter->params())
+    EXPECT_TRUE(at::equal(param_of(*read.drafter, param.name), param.tensor.to(rounded_to).to(at::kFloat)))
+        << param.name;
+  EXPECT_EQ(drafter_config_to_json(read.config(), "float32"), drafter_config_to_json(written.config(), "float32"));
 }
 
 // vLLM's convention: target id = row + d2t[row], and rows of the head under lm_head.
@@ -78,7 +73,7 @@ TEST(HfFolder, HoldsASmallerVocabulary) {
   const TestFolder folder;
   LoadedDrafter drafter = small_drafter();
   drafter.vocab.ids = {1, 5, 49};
-  drafter.config.draft_vocab_size = 3;
+  reconfigure(drafter, [&](DrafterConfig& c) { c.draft_vocab_size = 3; });
   Rng rng(9, RngPurpose::kTest);
   const at::Tensor head = random_tensor(rng, {3, 24});
   export_hf(drafter, folder / "out", StoredType::kFloat32, head);
@@ -87,7 +82,7 @@ TEST(HfFolder, HoldsASmallerVocabulary) {
   EXPECT_TRUE(float_tensor_from_safetensors(file, "lm_head.weight", {3, 24}).equal(head));
   const LoadedDrafter read = read_drafter_folder(folder / "out");
   EXPECT_EQ(read.vocab.ids, drafter.vocab.ids);
-  EXPECT_EQ(read.config.draft_vocab_size, 3);
+  EXPECT_EQ(read.config().draft_vocab_size, 3);
 }
 
 TEST(HfFolder, IsReadBackAsItWasWritten) {
@@ -105,7 +100,7 @@ TEST(HfFolder, AnOlderExportLeavesNothingBehind) {
   LoadedDrafter drafter = small_drafter();
   write_sharded_export(drafter, folder / "out");
   expect_same(read_drafter_folder(folder / "out"), drafter, at::kFloat);
-  drafter.params.fc.mul_(2);
+  param_of(*drafter.drafter, "fc.weight").mul_(2);
   export_hf(drafter, folder / "out", StoredType::kBFloat16);
   EXPECT_EQ(names_in(folder / "out"), (std::vector<std::string>{"config.json", "model.safetensors"}));
   expect_same(read_drafter_folder(folder / "out"), drafter, at::kBFloat16);
@@ -165,7 +160,7 @@ TEST(HfFolder, AFolderThatIsNoExportIsNeverReplaced) {
 TEST(HfFolder, WeightsThatAreNoNumbersAreRefused) {
   const TestFolder folder;
   LoadedDrafter drafter = small_drafter();
-  drafter.params.layers[1].up_proj.data_ptr<float>()[3] = NAN;
+  param_of(*drafter.drafter, "layers.1.mlp.up_proj.weight").data_ptr<float>()[3] = NAN;
   EXPECT_USER_ERROR(export_hf(drafter, folder / "out", StoredType::kFloat32), "layers.1.mlp.up_proj.weight",
                     "no numbers");
   EXPECT_TRUE(folder.names().empty());

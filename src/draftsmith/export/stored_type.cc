@@ -26,8 +26,8 @@ at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredTy
 }
 
 void check_draft_head(const LoadedDrafter& drafter, const at::Tensor& head) {
-  DRAFTSMITH_ASSERT(head.defined() && head.dim() == 2 && head.size(1) == drafter.config.hidden_size);
-  DRAFTSMITH_ASSERT(head.size(0) == drafter.vocab.size(drafter.config.vocab_size));
+  DRAFTSMITH_ASSERT(head.defined() && head.dim() == 2 && head.size(1) == drafter.config().hidden_size);
+  DRAFTSMITH_ASSERT(head.size(0) == drafter.vocab.size(drafter.config().vocab_size));
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/drafter_folder.h"
 
 namespace draftsmith {
 
@@ -16,10 +16,15 @@ enum class StoredType { kFloat32, kBFloat16, kFloat16 };
 // "f32" | "bf16" | "f16" (also float32, bfloat16, float16); UsageError naming the choices.
 StoredType stored_type_from_text(const std::string& text);
 
+// In which type a parameter of this role is stored when matrices are asked for in `matrices`.
+constexpr StoredType stored_type_of(Role role, StoredType matrices) {
+  return is_computed(role) ? matrices : StoredType::kFloat32;
+}
+
 // A contiguous copy (or the tensor itself) in the stored type. Refuses, by `name`, values that are no numbers, among
 // them those that overflow the type.
 at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredType type);
-// A head that goes with a drafter of a smaller vocabulary has its rows; an assertion of ours otherwise.
+// Asserts that `head` has one row per id of the drafter's vocabulary.
 void check_draft_head(const LoadedDrafter& drafter, const at::Tensor& head);
 std::span<const std::byte> bytes_of(const at::Tensor& contiguous);
 

@@ -332,7 +332,7 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, a
   return RmsNorm::apply(x, weight, eps, static_cast<std::int64_t>(result));
 }
 
-Normed add_rms_norm(const Stream& x, const at::Tensor& weight, double eps, at::ScalarType result) {
+Normed add_rms_norm(const Residual& x, const at::Tensor& weight, double eps, at::ScalarType result) {
   if (!x.delta.defined()) return {x.residual, rms_norm(x.residual, weight, eps, result)};
   DRAFTSMITH_ASSERT(x.delta.scalar_type() == result);
   const variable_list out = AddRmsNorm::apply(x.residual, x.delta, weight, eps);

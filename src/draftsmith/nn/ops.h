@@ -20,7 +20,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, StepPart part =
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);
 
 // The residual stream x = residual + delta, residual fp32; without delta yet where it is undefined.
-struct Stream {
+struct Residual {
   at::Tensor residual, delta;
 };
 // Adds delta to the residual and normalises the sum, in one pass each way.
@@ -28,7 +28,7 @@ struct Normed {
   at::Tensor sum;     // x, fp32
   at::Tensor normed;  // rms_norm(x) in `result`
 };
-Normed add_rms_norm(const Stream& x, const at::Tensor& weight, double eps, at::ScalarType result);
+Normed add_rms_norm(const Residual& x, const at::Tensor& weight, double eps, at::ScalarType result);
 
 // silu(gate) * up, both [N, D] of one type.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
@@ -37,7 +37,8 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 struct Rope {
   at::Tensor cos, sin;
 };
-Rope make_rope(std::span<const std::int64_t> positions, std::int64_t head_dim, double theta);
+Rope make_rope(std::span<const std::int64_t> positions, std::int64_t head_dim, double theta,
+               at::Device device = at::kCPU);
 
 // [N, h * D] -> [h, N, D]: RMSNorm of each head over D, then the rotation of halves (x1, x2) -> (x1 c - x2 s, x2 c + x1
 // s).

@@ -163,7 +163,7 @@ struct HeadNormRope : torch::autograd::Function<HeadNormRope> {
 
 }  // namespace
 
-Rope make_rope(std::span<const std::int64_t> positions, std::int64_t head_dim, double theta) {
+Rope make_rope(std::span<const std::int64_t> positions, std::int64_t head_dim, double theta, at::Device device) {
   const auto rows = static_cast<std::int64_t>(positions.size());
   const std::int64_t half = head_dim / 2;
   Rope rope{at::empty({rows, half}, at::TensorOptions(at::kFloat)),
@@ -183,7 +183,7 @@ Rope make_rope(std::span<const std::int64_t> positions, std::int64_t head_dim, d
       s[r * half + i] = std::sin(angle);
     }
   }
-  return rope;
+  return {rope.cos.to(device), rope.sin.to(device)};
 }
 
 at::Tensor head_norm_rope(const at::Tensor& x, const at::Tensor& weight, double eps, const Rope& rope) {

@@ -94,13 +94,11 @@ fs::path checkpoint_folder(const fs::path& output, std::int64_t step) {
 fs::path save_checkpoint(const fs::path& output, const CheckpointParts& parts, std::int64_t keep) {
   const fs::path folder = checkpoint_folder(output, parts.state.step);
   std::vector<NamedTensor> masters;
-  visit_params(parts.params, [&](const std::string& name, const at::Tensor& tensor) {
-    masters.push_back({name, tensor.detach()});
-  });
+  for (const Param& param : parts.drafter.params()) masters.push_back({param.name, param.tensor.detach()});
   if (!parts.vocab.whole()) masters.push_back({kDraftVocabTensor, draft_vocab_to_offsets(parts.vocab)});
   const std::vector<NamedTensor> moments = parts.optimizer.state();
   write_folder(folder, [&](const fs::path& temporary) {
-    write_text_file(temporary / "config.json", drafter_config_to_json(parts.drafter, "float32"));
+    write_text_file(temporary / "config.json", drafter_config_to_json(parts.drafter.config(), "float32"));
     write_safetensors(temporary / kModel, pieces(masters), {{"format", "pt"}});
     write_safetensors(temporary / kOptimizer, pieces(moments), {{"step", std::to_string(parts.state.step)}});
     write_text_file(temporary / kState, state_to_json(parts.state));

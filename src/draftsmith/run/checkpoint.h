@@ -34,8 +34,7 @@ std::filesystem::path checkpoint_folder(const std::filesystem::path& output, std
 
 struct CheckpointParts {
   const TrainState& state;
-  const DrafterConfig& drafter;
-  const DrafterParams& params;
+  const Drafter& drafter;
   const DraftVocab& vocab;
   const Optimizer& optimizer;
 };

@@ -14,6 +14,8 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/test_loaded.h"
 #include "draftsmith/run/plan.h"
 #include "draftsmith/run/training_run.h"
 #include "draftsmith/store/files.h"
@@ -45,15 +47,12 @@ class SmallFilesOnly {
 
 struct CheckpointTest : testing::Test {
   TinyRun run{"checkpoint"};
-  DrafterConfig drafter = resolve_drafter_config(run.config, run.target.info(), 39);
-  DrafterParams params = empty_params(drafter);
+  LoadedDrafter loaded = loaded_drafter(resolve_drafter_config(run.config, run.target.info(), 39), 1);
   std::unique_ptr<Optimizer> optimizer;
   TrainState state;
 
   CheckpointTest() {
-    Rng rng(1, RngPurpose::kTest);
-    init_random(params, rng);
-    optimizer = std::make_unique<Optimizer>(params, run.config.train);
+    optimizer = std::make_unique<Optimizer>(loaded.drafter->params(), run.config.train);
     state.target = "fake";
     state.seed = 18446744073709551615ULL;
   }
@@ -61,15 +60,14 @@ struct CheckpointTest : testing::Test {
 
   fs::path save(std::int64_t step, std::int64_t keep) {
     state.step = step;
-    return save_checkpoint(
-        run.config.output,
-        {.state = state, .drafter = drafter, .params = params, .vocab = vocab, .optimizer = *optimizer}, keep);
+    return save_checkpoint(run.config.output,
+                           {.state = state, .drafter = *loaded.drafter, .vocab = vocab, .optimizer = *optimizer}, keep);
   }
 };
 
 TEST_F(CheckpointTest, KeepsASmallerDraftVocabulary) {
   vocab.ids = {0, 2, 3};
-  drafter.draft_vocab_size = 3;
+  reconfigure(loaded, [](DrafterConfig& c) { c.draft_vocab_size = 3; });
   EXPECT_EQ(read_drafter_folder(save(1, 2)).vocab.ids, vocab.ids);
 }
 
@@ -78,19 +76,16 @@ TEST_F(CheckpointTest, IsADrafterAndGivesBackWhatWasSaved) {
   state.total_steps = 40, state.seconds = 1.0 / 3, state.config = "a: \"b\"\n";
   const fs::path folder = save(7, 2);
   EXPECT_EQ(folder.filename(), "step-000007");
-  const LoadedDrafter loaded = read_drafter_folder(folder);
-  std::map<std::string, at::Tensor> originals;
-  visit_params(params, [&](const std::string& name, const at::Tensor& tensor) { originals[name] = tensor.detach(); });
-  visit_params(loaded.params, [&](const std::string& name, const at::Tensor& tensor) {
-    EXPECT_TRUE(tensor.equal(originals.at(name))) << name;
-  });
+  const LoadedDrafter read = read_drafter_folder(folder);
+  for (const Param& param : loaded.drafter->params())
+    EXPECT_TRUE(param.tensor.equal(param_of(*read.drafter, param.name))) << param.name;
   const TrainState back = read_train_state(folder);
   EXPECT_EQ(back.step, 7);
   EXPECT_EQ(back.total_steps, 40);
   EXPECT_EQ(back.seconds, state.seconds);
   EXPECT_EQ(back.seed, state.seed);
   EXPECT_EQ(back.config, state.config);
-  Optimizer other(params, run.config.train);
+  Optimizer other(loaded.drafter->params(), run.config.train);
   read_optimizer(folder, back, other);
   EXPECT_EQ(other.num_steps(), 7);
   for (const NamedTensor& moment : other.state()) EXPECT_TRUE(moment.tensor.eq(0.25).all().item<bool>()) << moment.name;
@@ -130,7 +125,8 @@ TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOneWhole) {
   const auto latest = latest_checkpoint(run.config.output, {});
   ASSERT_TRUE(latest.has_value());
   EXPECT_EQ(latest->filename(), "step-000001");
-  EXPECT_TRUE(read_drafter_folder(*latest).params.fc.equal(params.fc.detach()));
+  EXPECT_TRUE(param_of(*read_drafter_folder(*latest).drafter, "fc.weight")
+                  .equal(param_of(*loaded.drafter, "fc.weight").detach()));
   save(2, 1);
   EXPECT_EQ(latest_checkpoint(run.config.output, {})->filename(), "step-000002");
 }
@@ -147,11 +143,11 @@ TEST_F(CheckpointTest, ARunWhoseSaveFailsEndsWithTheErrorAndResumes) {
                          .notice = {},
                          .stop_requested = {}};
   full = true;
-  EXPECT_THROW(train(run.config, run.target, run.data, drafter, false, hooks), UserError);
+  EXPECT_THROW(train(run.config, run.target, run.data, loaded.config(), false, hooks), UserError);
   limit.reset();
   full = false;
   EXPECT_EQ(latest_checkpoint(run.config.output, {})->filename(), "step-000002");
-  EXPECT_EQ(train(run.config, run.target, run.data, drafter, true, hooks).steps, 6);
+  EXPECT_EQ(train(run.config, run.target, run.data, loaded.config(), true, hooks).steps, 6);
 }
 
 TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsFoundBeforeTheFirstStep) {
@@ -160,7 +156,7 @@ TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsFoundBeforeTheFirstStep) {
   std::int64_t lines = 0;
   const TrainHooks hooks{.progress = [&](const Progress&) { ++lines; }, .notice = {}, .stop_requested = {}};
   try {
-    train(run.config, run.target, run.data, drafter, false, hooks);
+    train(run.config, run.target, run.data, loaded.config(), false, hooks);
     FAIL();
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find(run.config.output), std::string::npos) << error.what();
@@ -255,7 +251,7 @@ TEST(KilledRun, KeepsItsLastCheckpoint) {
     EXPECT_EQ(*latest, checkpoint_folder(output, state.step));
     newest = state.step;
     LoadedDrafter drafter = read_drafter_folder(*latest);
-    Optimizer optimizer(drafter.params, run.config.train);
+    Optimizer optimizer(drafter.drafter->params(), run.config.train);
     read_optimizer(*latest, state, optimizer);
   }
   // What the kills left behind does not stay: the next run sweeps it up, and ends with the bits of an undisturbed one.

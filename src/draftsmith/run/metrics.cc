@@ -42,7 +42,7 @@ void add_figures(Json& line, std::vector<EventWriter::Scalar>& scalars, const Fi
 
 }  // namespace
 
-Figures figures_of(const LossResult& sums) {
+Figures figures_of(const LossSums& sums) {
   Figures out;
   out.loss = ratio(sums.loss_sum, sums.weight_sum);
   out.accuracy = ratio(sums.correct_sum, sums.mask_sum);

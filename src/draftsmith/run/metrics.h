@@ -21,7 +21,7 @@ struct Figures {
   double accepted_length = 0;             // mean of A + 1 over the blocks with any label
   double weight_sum = 0;
 };
-Figures figures_of(const LossResult& sums);
+Figures figures_of(const LossSums& sums);
 
 struct TrainLine {
   std::int64_t step = 0;  // steps done

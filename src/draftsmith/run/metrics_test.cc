@@ -31,7 +31,7 @@ TrainLine line_of(std::int64_t step) {
 }
 
 TEST(Metrics, FiguresAreRatiosOfSumsAndCountTheBonusToken) {
-  LossResult sums;
+  LossSums sums;
   sums.loss_sum = 6, sums.weight_sum = 4, sums.mask_sum = 8, sums.correct_sum = 2;
   sums.slot_mask = {0, 4, 4}, sums.slot_correct = {0, 2, 0};
   sums.accepted_sum = 3, sums.num_blocks = 4;
@@ -40,7 +40,7 @@ TEST(Metrics, FiguresAreRatiosOfSumsAndCountTheBonusToken) {
   EXPECT_DOUBLE_EQ(figures.accuracy, 0.25);
   EXPECT_EQ(figures.accuracy_per_slot, (std::vector<double>{0.5, 0}));
   EXPECT_DOUBLE_EQ(figures.accepted_length, 1.75);
-  EXPECT_DOUBLE_EQ(figures_of(LossResult()).loss, 0);
+  EXPECT_DOUBLE_EQ(figures_of(LossSums()).loss, 0);
 }
 
 TEST(Metrics, AResumedRunCutsLaterLinesAndTornOnes) {

@@ -5,8 +5,7 @@
 #include <sstream>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/dflash/layer.h"
-#include "draftsmith/draft/dflash/step_memory.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/train/rows.h"
 #include "draftsmith/train/trainer.h"
@@ -47,7 +46,7 @@ void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
 
 void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target) {
   const DrafterConfig& d = plan.drafter;
-  const auto element = static_cast<std::int64_t>(elementSize(scalar_type_of(compute_of(config))));
+  const auto element = static_cast<std::int64_t>(elementSize(place_of(config).compute));
   plan.bytes_parameters = plan.parameters * 12;
   const std::int64_t tables = target.tied_head ? target.vocab_size : 2 * target.vocab_size;
   plan.bytes_target_tables = (tables + d.draft_vocab_size) * target.hidden_size * element;
@@ -56,13 +55,13 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   const std::int64_t cache = config.train.feature_cache_mb << 20, token_bytes = plan.bytes_features / plan.tokens;
   plan.bytes_features_kept =
       std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
-  plan.bytes_step = step_peak_bytes(d, compute_of(config),
-                                    {.context = plan.longest_row,
-                                     .queries = plan.most_anchors * d.block_size,
-                                     .recompute = config.train.recompute,
-                                     .soft_labels = soft,
-                                     .gradients_held = config.train.accumulation > 1,
-                                     .logits_bytes = LossOptions().logits_bytes});
+  plan.bytes_step = drafter_shapes(d, place_of(config))
+                        ->step_bytes({.context = plan.longest_row,
+                                      .anchors = plan.most_anchors,
+                                      .recompute = config.train.recompute,
+                                      .soft_labels = soft,
+                                      .gradients_held = config.train.accumulation > 1,
+                                      .logits_bytes = LossOptions().logits_bytes});
 }
 
 }  // namespace
@@ -71,7 +70,7 @@ TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const
                         const DrafterConfig& drafter) {
   TrainPlan plan;
   plan.drafter = drafter;
-  plan.parameters = num_parameters(drafter);
+  plan.parameters = num_parameters(*drafter_shapes(drafter));
   const DataSet held_out = held_out_documents(data, config);
   const std::int64_t longest = std::min(config.data.max_length, config.train.row_length);
   plan.eval_documents = held_out.num_documents();

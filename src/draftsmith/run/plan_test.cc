@@ -5,7 +5,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/dflash/recipe.h"
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/model/tap_rules.h"
 #include "draftsmith/train/fake_target.h"
 
@@ -66,7 +66,7 @@ TEST(Plan, CountsWhatAnEpochHolds) {
   run.config.data.max_length = 20;
   const DrafterConfig drafter = resolve_drafter_config(run.config, run.target.info(), 39);
   const TrainPlan plan = plan_training(run.config, run.target.info(), run.data, drafter);
-  EXPECT_EQ(plan.parameters, num_parameters(drafter));
+  EXPECT_EQ(plan.parameters, num_parameters(*drafter_shapes(drafter)));
   EXPECT_EQ(plan.documents, 41);
   EXPECT_EQ(plan.documents_left_out, 1);
   EXPECT_GT(plan.documents_cut, 0);

@@ -75,36 +75,6 @@ std::string digest_of(const DataSet& data) {
   return sha.hex();
 }
 
-DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, MayDiffer may) {
-  DrafterDifference out;
-  const auto compare = [&](const char* key, const auto& x, const auto& y) {
-    if (out.key.empty() && x != y) out = {key, to_words(x), to_words(y)};
-  };
-  const auto sliding = [](const DrafterConfig& config) {
-    std::vector<std::int64_t> layers;
-    for (std::size_t i = 0; i < config.layer_kinds.size(); ++i)
-      if (config.layer_kinds[i] == LayerKind::kSliding) layers.push_back(static_cast<std::int64_t>(i));
-    return layers;
-  };
-  compare("layers", a.num_layers, b.num_layers);
-  compare("hidden_size", a.hidden_size, b.hidden_size);
-  compare("intermediate_size", a.intermediate_size, b.intermediate_size);
-  compare("heads", a.num_heads, b.num_heads);
-  compare("kv_heads", a.num_kv_heads, b.num_kv_heads);
-  compare("head_dim", a.head_dim, b.head_dim);
-  compare("taps", a.target_layer_ids, b.target_layer_ids);
-  compare("mask_token_id", a.mask_token_id, b.mask_token_id);
-  compare("rope_theta", a.rope_theta, b.rope_theta);
-  compare("norm_eps", static_cast<float>(a.rms_norm_eps), static_cast<float>(b.rms_norm_eps));
-  compare("sliding_layers", sliding(a), sliding(b));
-  compare("sliding_window", a.sliding_window, b.sliding_window);
-  if (may == MayDiffer::kNothing) {
-    compare("vocab_size", a.draft_vocab_size, b.draft_vocab_size);
-    compare("block_size", a.block_size, b.block_size);
-  }
-  return out;
-}
-
 bool check_resume(const ResumeCheck& check, const NoticeFn& notice) {
   const std::string where = check.checkpoint.string();
   const TrainState& state = check.state;

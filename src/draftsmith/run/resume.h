@@ -29,12 +29,4 @@ bool check_resume(const ResumeCheck& check, const NoticeFn& notice);
 // SHA-256 of tokens, supervision and document borders.
 std::string digest_of(const DataSet& data);
 
-// Names the configuration key whose value makes two drafters differ in a way that weights or training depend on; "" =
-// none.
-struct DrafterDifference {
-  std::string key, first, second;
-};
-enum class MayDiffer { kNothing, kBlockAndVocabulary };  // which no weight depends on
-DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, MayDiffer may);
-
 }  // namespace draftsmith

@@ -1,32 +1,31 @@
 #include "draftsmith/run/start.h"
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/dflash/init.h"
-#include "draftsmith/run/resume.h"
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/families.h"
+#include "draftsmith/train/trainer.h"
 
 namespace draftsmith {
 
-DrafterParams starting_params(const RunConfig& config, const DrafterConfig& drafter, Target& target,
-                              const NoticeFn& notice) {
+std::unique_ptr<Drafter> starting_drafter(const RunConfig& config, const DrafterConfig& shape, Target& target,
+                                          const NoticeFn& notice) {
   const std::string& init = config.draft.init;
   Rng rng(config.seed, RngPurpose::kInit);
   if (init == "random" || init == "target") {
-    DrafterParams params = empty_params(drafter);
-    init_random(params, rng);
-    fit_final_norm(params, target.head());
-    if (init == "target")
-      init_from_target(params, drafter, [&](const std::string& name) { return target.weight(name); });
-    return params;
+    std::unique_ptr<Drafter> drafter = empty_drafter(shape, place_of(config));
+    drafter->start_random(rng, target.head());
+    if (init == "target") drafter->start_from_target([&](const std::string& name) { return target.weight(name); });
+    return drafter;
   }
-  LoadedDrafter loaded = read_drafter_folder(init);
-  const DrafterDifference difference = first_difference(drafter, loaded.config, MayDiffer::kBlockAndVocabulary);
+  LoadedDrafter loaded = read_drafter_folder(init, place_of(config));
+  const DrafterDifference difference = first_difference(shape, loaded.config(), MayDiffer::kBlockAndVocabulary);
   require(difference.key.empty(), "draft.init: the drafter in ", init, " has ", difference.key, " = ",
           difference.second, " but this run has ", difference.first, "; set draft.", difference.key,
           " to what the drafter has");
-  if (loaded.config.block_size != drafter.block_size && notice)
-    notice(text_of("the drafter in ", init, " was trained with block size ", loaded.config.block_size,
-                   ", this run uses ", drafter.block_size));
-  return std::move(loaded.params);
+  if (loaded.config().block_size != shape.block_size && notice)
+    notice(text_of("the drafter in ", init, " was trained with block size ", loaded.config().block_size,
+                   ", this run uses ", shape.block_size));
+  return std::move(loaded.drafter);
 }
 
 }  // namespace draftsmith

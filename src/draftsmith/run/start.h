@@ -2,6 +2,8 @@
 // drafter folder.
 #pragma once
 
+#include <memory>
+
 #include "draftsmith/base/progress.h"
 #include "draftsmith/config/run_config.h"
 #include "draftsmith/draft/drafter.h"
@@ -9,8 +11,8 @@
 
 namespace draftsmith {
 
-// fp32, of the shapes of `drafter`. A drafter of another shape is refused by the key that differs.
-DrafterParams starting_params(const RunConfig& config, const DrafterConfig& drafter, Target& target,
-                              const NoticeFn& notice);
+// fp32 masters of the shapes of `drafter`. A drafter of another shape is refused by the key that differs.
+std::unique_ptr<Drafter> starting_drafter(const RunConfig& config, const DrafterConfig& drafter, Target& target,
+                                          const NoticeFn& notice);
 
 }  // namespace draftsmith

@@ -11,6 +11,9 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/families.h"
+#include "draftsmith/nn/attention.h"
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/run/metrics.h"
 #include "draftsmith/run/pace.h"
@@ -87,7 +90,7 @@ class Run {
   std::unique_ptr<PaceMeter> pace_;
   std::int64_t session_steps_ = 0;
   // Since the last line of metrics.
-  LossResult window_;
+  LossSums window_;
   std::int64_t window_tokens_ = 0;
   double window_start_ = 0;
 };
@@ -113,33 +116,32 @@ void Run::begin(bool resume) {
   state_.data_digest = digest_of(data_.train);
   state_.tokenizer_digest = data_.train.tokenizer_digest;
   state_.target = target_.info().name;
-  LoadedDrafter start{.config = drafter_, .params = {}};
+  LoadedDrafter start;
   if (latest) {
     take_over(*latest, start);
   } else {
-    start.params = starting_params(config_, drafter_, target_, hooks_.notice);
+    start.drafter = starting_drafter(config_, drafter_, target_, hooks_.notice);
     start.vocab = most_frequent_ids(data_.train, drafter_.draft_vocab_size, drafter_.vocab_size);
   }
+  notice("attention: " + attention_kernels());
   tell_vocab(start.vocab);
   trainer_ = std::make_unique<Trainer>(TrainerParts{.config = config_,
-                                                    .drafter = drafter_,
+                                                    .drafter = std::move(start.drafter),
                                                     .target = target_,
                                                     .data = data_,
-                                                    .params = std::move(start.params),
                                                     .vocab = std::move(start.vocab),
-                                                    .notice = hooks_.notice,
-                                                    .most_plain_score_bytes = hooks_.most_plain_score_bytes});
+                                                    .notice = hooks_.notice});
   if (latest) read_optimizer(*latest, state_, trainer_->optimizer());
-  pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(drafter_), trainer_->held_out().num_tokens());
+  pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(*drafter_shapes(drafter_)), trainer_->held_out().num_tokens());
   metrics_ = std::make_unique<MetricsLog>(output, state_.step);
 }
 
 void Run::take_over(const std::filesystem::path& checkpoint, LoadedDrafter& start) {
   const TrainState stored = read_train_state(checkpoint);
-  start = read_drafter_folder(checkpoint);
+  start = read_drafter_folder(checkpoint, place_of(config_));
   const bool same_steps = check_resume({.checkpoint = checkpoint,
                                         .state = stored,
-                                        .stored_drafter = start.config,
+                                        .stored_drafter = start.config(),
                                         .config = config_,
                                         .drafter = drafter_,
                                         .data = data_.train,
@@ -297,13 +299,13 @@ void Run::log(const StepReport& report, double rate) {
                      .detail = text,
                      .seconds_left = seconds_left()});
   }
-  window_ = LossResult();
+  window_ = LossSums();
   window_tokens_ = 0;
   window_start_ = line.seconds;
 }
 
 void Run::evaluate() {
-  const LossResult sums = trainer_->evaluate();
+  const LossSums sums = trainer_->evaluate();
   if (sums.num_blocks <= 0) return;
   const EvalLine line{.step = trainer_->num_steps(), .figures = figures_of(sums), .seconds = seconds()};
   metrics_->add(line);
@@ -331,13 +333,10 @@ void Run::save() {
   const StepRows next = more ? trainer_->rows().at(state_.step) : StepRows{.epoch = config_.train.epochs};
   state_.epoch = next.epoch;
   state_.row = next.first_row;
-  summary_.checkpoint = save_checkpoint(config_.output,
-                                        {.state = state_,
-                                         .drafter = drafter_,
-                                         .params = trainer_->params(),
-                                         .vocab = trainer_->vocab(),
-                                         .optimizer = trainer_->optimizer()},
-                                        config_.train.keep_checkpoints);
+  summary_.checkpoint = save_checkpoint(
+      config_.output,
+      {.state = state_, .drafter = trainer_->drafter(), .vocab = trainer_->vocab(), .optimizer = trainer_->optimizer()},
+      config_.train.keep_checkpoints);
   saved_step_ = state_.step;
 }
 

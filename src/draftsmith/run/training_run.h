@@ -20,8 +20,6 @@ struct TrainHooks {
   ProgressFn progress;  // called for every line of metrics: steps done, all steps, "loss 4.31  acc 0.182 ..."
   NoticeFn notice;
   std::function<bool()> stop_requested;  // asked after every step; true: save a checkpoint and return
-  // What plain attention may compute of scores in a layer; more is refused.
-  std::int64_t most_plain_score_bytes = std::int64_t{2} << 30;
 };
 
 struct TrainSummary {

@@ -12,20 +12,19 @@
 
 namespace draftsmith {
 
-Optimizer::Optimizer(const DrafterParams& params, const TrainConfig& config) : config_(config) {
-  matrices_.weight_decay = config.weight_decay;
-  visit_params(params, [&](const std::string& name, const at::Tensor& tensor) {
+Optimizer::Optimizer(ParamList params, const TrainConfig& config) : config_(config), params_(std::move(params)) {
+  decayed_.weight_decay = config.weight_decay;
+  for (const auto& [name, tensor, role] : params_) {
     DRAFTSMITH_ASSERT(tensor.scalar_type() == at::kFloat && tensor.is_contiguous());
-    at::Tensor master = tensor.detach();
-    params_.push_back({name, tensor});
+    const at::Tensor master = tensor.detach();
     tensor.set_requires_grad(true);
     first_moments_.push_back(at::zeros_like(master));
     second_moments_.push_back(at::zeros_like(master));
-    Group& group = tensor.dim() > 1 ? matrices_ : vectors_;
+    Group& group = role == Role::kMatrix ? decayed_ : free_;
     group.params.push_back(tensor);
     group.first_moments.push_back(first_moments_.back());
     group.second_moments.push_back(second_moments_.back());
-  });
+  }
 }
 
 double Optimizer::step(double weight_sum, double learning_rate) {
@@ -36,7 +35,7 @@ double Optimizer::step(double weight_sum, double learning_rate) {
     return 0;
   }
   double squares = 0;  // tensor after tensor in list order: the same sum every time
-  for (const NamedTensor& param : params_) {
+  for (const Param& param : params_) {
     if (!param.tensor.grad().defined()) continue;
     const double norm = at::linalg_vector_norm(param.tensor.grad(), 2).item<double>();
     squares += norm * norm;
@@ -47,8 +46,8 @@ double Optimizer::step(double weight_sum, double learning_rate) {
   const bool clipped = config_.clip > 0 && norm > config_.clip;
   const double divisor = clipped ? weight_sum * norm / config_.clip : weight_sum;
   ++num_steps_;
-  update(matrices_, learning_rate, divisor);
-  update(vectors_, learning_rate, divisor);
+  update(decayed_, learning_rate, divisor);
+  update(free_, learning_rate, divisor);
   clear_gradients();
   return norm;
 }
@@ -67,7 +66,7 @@ void Optimizer::update(Group& group, double learning_rate, double divisor) {
 }
 
 void Optimizer::clear_gradients() {
-  for (const NamedTensor& param : params_) param.tensor.mutable_grad() = at::Tensor();
+  for (const Param& param : params_) param.tensor.mutable_grad() = at::Tensor();
 }
 
 std::vector<NamedTensor> Optimizer::state() const {

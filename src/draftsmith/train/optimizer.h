@@ -10,19 +10,14 @@
 #include <vector>
 
 #include "draftsmith/config/run_config.h"
-#include "draftsmith/draft/drafter.h"
+#include "draftsmith/nn/param.h"
 
 namespace draftsmith {
 
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
-
 class Optimizer {
  public:
-  // Shares the tensors of `params` and asks for their gradients.
-  Optimizer(const DrafterParams& params, const TrainConfig& config);
+  // Shares the tensors of `params` (fp32 masters) and asks for their gradients.
+  Optimizer(ParamList params, const TrainConfig& config);
 
   // One update; returns the global norm of the gradient before clipping. UserError naming the step when it is not
   // finite.
@@ -35,7 +30,7 @@ class Optimizer {
   void set_num_steps(std::int64_t num_steps) { num_steps_ = num_steps; }
 
  private:
-  // Weight decay pulls on matrices only: a norm's weight has no reason to go to zero.
+  // Weight decay pulls on matrices only: the weight of a norm, a bias or a row of a table has no reason to go to zero.
   struct Group {
     std::vector<at::Tensor> params, first_moments, second_moments;
     double weight_decay = 0;
@@ -43,9 +38,9 @@ class Optimizer {
   void update(Group& group, double learning_rate, double divisor);  // of the gradients
 
   TrainConfig config_;
-  std::vector<NamedTensor> params_;  // in the order of visit_params
+  ParamList params_;
   std::vector<at::Tensor> first_moments_, second_moments_;
-  Group matrices_, vectors_;
+  Group decayed_, free_;
   std::int64_t num_steps_ = 0;
 };
 

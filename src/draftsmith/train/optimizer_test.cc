@@ -8,6 +8,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/train/fake_target.h"
 
 namespace draftsmith {
@@ -15,17 +16,16 @@ namespace {
 
 struct OptimizerTest : testing::Test {
   TinyRun run{"optimizer"};
-  DrafterConfig drafter = resolve_drafter_config(run.config, run.target.info(), 39);
-  DrafterParams params = empty_params(drafter);
-  std::int64_t count = num_parameters(drafter);
+  std::unique_ptr<Drafter> drafter =
+      empty_drafter(resolve_drafter_config(run.config, run.target.info(), 39), {.compute = at::kFloat});
+  ParamList params = drafter->params();
+  std::int64_t count = num_parameters(*drafter);
 
   OptimizerTest() {
-    visit_params(params, [](const std::string&, const at::Tensor& tensor) { tensor.fill_(0.5); });
+    for (const Param& param : params) param.tensor.fill_(0.5);
   }
   void set_gradients(double value) {
-    visit_params(params, [&](const std::string&, const at::Tensor& tensor) {
-      tensor.mutable_grad() = at::full_like(tensor.detach(), value);
-    });
+    for (const Param& param : params) param.tensor.mutable_grad() = at::full_like(param.tensor.detach(), value);
   }
 };
 
@@ -44,10 +44,10 @@ TEST_F(OptimizerTest, FollowsTheFormula) {
     const double move = rate * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
     matrix = matrix * (1 - rate * 0.1) - move;
     norm_weight -= move;  // no decay on norms
-    EXPECT_NEAR(params.fc.max().item<double>(), matrix, 1e-5);
-    EXPECT_NEAR(params.fc.min().item<double>(), matrix, 1e-5);
-    EXPECT_NEAR(params.norm.max().item<double>(), norm_weight, 1e-5);
-    EXPECT_FALSE(params.fc.grad().defined());
+    EXPECT_NEAR(param_of(*drafter, "fc.weight").max().item<double>(), matrix, 1e-5);
+    EXPECT_NEAR(param_of(*drafter, "fc.weight").min().item<double>(), matrix, 1e-5);
+    EXPECT_NEAR(param_of(*drafter, "norm.weight").max().item<double>(), norm_weight, 1e-5);
+    EXPECT_FALSE(param_of(*drafter, "fc.weight").grad().defined());
   }
   EXPECT_EQ(optimizer.num_steps(), 3);
 }
@@ -66,14 +66,14 @@ TEST_F(OptimizerTest, ClipsTheGlobalNormAfterDividing) {
 TEST_F(OptimizerTest, AGradientThatIsNotFiniteStopsTheRunUntouched) {
   Optimizer optimizer(params, TrainConfig());
   set_gradients(1);
-  params.norm.mutable_grad()[0] = std::nan("");
+  param_of(*drafter, "norm.weight").mutable_grad()[0] = std::nan("");
   try {
     optimizer.step(1, 1e-3);
     FAIL();
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("step 1"), std::string::npos);
   }
-  EXPECT_EQ(params.fc.detach().max().item<double>(), 0.5);
+  EXPECT_EQ(param_of(*drafter, "fc.weight").detach().max().item<double>(), 0.5);
   EXPECT_EQ(optimizer.num_steps(), 0);
 }
 

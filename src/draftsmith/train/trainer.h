@@ -7,13 +7,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 
 #include "draftsmith/base/progress.h"
 #include "draftsmith/config/run_config.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/drafter.h"
-#include "draftsmith/draft/loss.h"
-#include "draftsmith/nn/attention.h"
 #include "draftsmith/target/target.h"
 #include "draftsmith/train/feature_cache.h"
 #include "draftsmith/train/optimizer.h"
@@ -22,7 +21,7 @@
 namespace draftsmith {
 
 struct StepReport {
-  LossResult sums;  // over the step's rows; sums only
+  LossSums sums;  // over the step's packs
   double grad_norm = 0;
   std::int64_t epoch = 0;
   std::int64_t rows = 0, tokens = 0;  // rows and context tokens of the step
@@ -31,23 +30,15 @@ struct StepReport {
 
 struct TrainerParts {
   const RunConfig& config;
-  const DrafterConfig& drafter;
+  std::unique_ptr<Drafter> drafter;  // fp32 masters; trained in place
   Target& target;
   const DataFolder& data;
-  DrafterParams params;  // fp32 masters; trained in place
   DraftVocab vocab;
   NoticeFn notice;
-  // What plain attention may compute of scores in a layer; more is refused.
-  std::int64_t most_plain_score_bytes = std::int64_t{2} << 30;
 };
 
-// What train.compute asks for.
-Compute compute_of(const RunConfig& config);
-
-// Which way the attention of a run takes, and what that means, in words. Throws UserError where plain attention would
-// compute more than `most_score_bytes` of scores.
-AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const NoticeFn& notice,
-                                std::int64_t most_score_bytes);
+// What train.compute asks for, on this machine's CPU.
+Place place_of(const RunConfig& config);
 
 class Trainer {
  public:
@@ -61,37 +52,29 @@ class Trainer {
   StepReport rehearse();
   // Loss sums over held-out documents (at most eval.prompts, spread evenly), always with the same anchors; num_blocks 0
   // when there are none.
-  LossResult evaluate();
+  LossSums evaluate();
 
   std::int64_t num_steps() const { return optimizer_.num_steps(); }
-  const DrafterParams& params() const { return params_; }
-  const DraftVocab& vocab() const { return vocab_; }
+  const Drafter& drafter() const { return *drafter_; }
+  const DraftVocab& vocab() const { return frozen_.vocab; }
   Optimizer& optimizer() { return optimizer_; }
   RowSchedule& rows() { return rows_; }
   const FeatureCache& features() const { return features_; }
   const DataSet& held_out() const { return held_out_; }
 
  private:
-  BlockInputs block_inputs(const Pack& pack, const std::vector<std::int64_t>& anchors) const;
-  at::Tensor embed(const BlockInputs& blocks) const;
-  at::Tensor forward(const BlockInputs& blocks, const at::Tensor& features) const;
-  // The loss of hidden states [A*B, H] over the row's features, which end with the final states where labels are soft.
-  LossResult loss(const at::Tensor& hidden, const BlockInputs& blocks, const at::Tensor& features) const;
-  // Adds the gradient of one row; returns its sums.
-  LossResult add_row(const Pack& pack, std::uint64_t step, std::uint64_t micro);
+  // The objective of one pack, with gradients unless they are off.
+  LossSums sums_of(const Pack& pack, FeatureCache& features, Rng rng);
+  // Adds the gradient of one pack of a step; returns its sums.
+  LossSums add_pack(const Pack& pack, std::uint64_t step, std::uint64_t micro);
 
   const RunConfig& config_;
-  const DrafterConfig drafter_;
   const DataFolder& data_;
-  const Compute compute_;
-  const AttentionPath attention_path_;
-  const LossOptions loss_options_;
+  const ObjectiveOptions objective_;
   const DataSet held_out_;
   RowSchedule rows_;
-  const DraftVocab vocab_;
-  const std::vector<std::int32_t> head_rows_;  // of the target's ids; empty when the vocabulary is whole
-  at::Tensor embedding_, head_;                // [V, H], [V_draft, H], frozen, in the compute type
-  DrafterParams params_;
+  const std::unique_ptr<Drafter> drafter_;
+  const Frozen frozen_;
   Optimizer optimizer_;
   FeatureCache features_, held_out_features_;
 };

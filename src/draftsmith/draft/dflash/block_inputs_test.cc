@@ -5,7 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "draftsmith/draft/test_drafter.h"
+#include "draftsmith/draft/dflash/test_drafter.h"
+#include "draftsmith/nn/mask.h"
 
 namespace draftsmith {
 namespace {
@@ -27,7 +28,7 @@ Table targets(std::int64_t length, const std::vector<std::int64_t>& supervised, 
   for (std::size_t b = 0; b < anchors.size(); ++b) {
     for (std::int64_t j = 0; j < block_size; ++j) {
       const std::size_t at = b * block_size + j;
-      if (blocks.mask[at] > 0) table[anchors[b]].push_back(blocks.labels[at]);
+      if (blocks.counts[at] > 0) table[anchors[b]].push_back(blocks.labels[at]);
     }
   }
   return table;
@@ -47,11 +48,11 @@ TEST(BlockInputs, BlocksStartWithTheAnchorTokenAndCountPositionsFromIt) {
   const std::int32_t m = config.mask_token_id;
   EXPECT_EQ(blocks.block_token_ids,
             (std::vector<std::int32_t>{in.pack.token_ids[2], m, m, m, in.pack.token_ids[10], m, m, m}));
-  EXPECT_EQ(blocks.sliding, nullptr);
+  EXPECT_EQ(blocks.sliding_mask, nullptr);
 }
 
 // The sentence of the design, evaluated for every pair.
-TEST(BlockInputs, RangesAreTheMask) {
+TEST(BlockInputs, TheMaskIsTheDesignsSentence) {
   const std::int64_t window = 6;
   for (const std::optional<bool> causal :
        {std::optional<bool>(), std::optional<bool>(false), std::optional<bool>(true)}) {
@@ -61,18 +62,18 @@ TEST(BlockInputs, RangesAreTheMask) {
     const std::vector<std::int64_t> anchors = {0, 5, 6, 19, 21, 30, 36};
     const BlockInputs blocks = make_block_inputs(in.pack, anchors, config);
     for (const bool slides : {false, true}) {
-      const KeyRanges& ranges = slides ? *blocks.sliding : *blocks.full;
-      for (std::int64_t row = 0; row < ranges.num_rows(); ++row) {
+      const at::Tensor mask = dense_mask(slides ? *blocks.sliding_mask : *blocks.full_mask);
+      const std::int64_t slots = mask.size(0), context = in.pack.length;
+      ASSERT_EQ(mask.size(1), context + slots);
+      const bool* seen = mask.const_data_ptr<bool>();
+      for (std::int64_t row = 0; row < slots; ++row, seen += mask.size(1)) {
         const std::int64_t b = row / config.block_size, j = row % config.block_size, a = anchors[b];
-        for (std::int64_t t = 0; t < in.pack.length; ++t) {
-          const bool seen =
-              t < a && in.pack.document_ids[t] == in.pack.document_ids[a] && (!slides || t >= a + j - (window - 1));
-          EXPECT_EQ(ranges.sees_context(row, t), seen);
-        }
-        for (std::int64_t key = 0; key < ranges.num_rows(); ++key) {
-          const bool seen = key / config.block_size == b && (!causal.value_or(slides) || key % config.block_size <= j);
-          EXPECT_EQ(ranges.sees_block(row, key), seen);
-        }
+        for (std::int64_t t = 0; t < context; ++t)
+          EXPECT_EQ(seen[t], t < a && in.pack.document_ids[t] == in.pack.document_ids[a] &&
+                                 (!slides || t >= a + j - (window - 1)));
+        for (std::int64_t key = 0; key < slots; ++key)
+          EXPECT_EQ(seen[context + key],
+                    key / config.block_size == b && (!causal.value_or(slides) || key % config.block_size <= j));
       }
     }
   }

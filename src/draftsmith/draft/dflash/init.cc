@@ -66,13 +66,13 @@ void copy_layer(const Copier& copier, const std::string& block, LayerParams& lay
 
 }  // namespace
 
-void fit_final_norm(DrafterParams& params, const at::Tensor& head) {
+void fit_final_norm(DFlashParams& params, const at::Tensor& head) {
   const c10::NoGradGuard no_gradients;
   const double row_square = head.to(at::kFloat).square().sum(1).mean().item<double>();
   params.norm.fill_(row_square > 1 ? 1 / std::sqrt(row_square) : 1.0);
 }
 
-void init_from_target(DrafterParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight) {
+void init_from_target(DFlashParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight) {
   const c10::NoGradGuard no_gradients;
   require(config.num_layers <= config.num_target_layers,
           "draft.init: target copies one target layer for each drafter layer, but ", config.num_layers,

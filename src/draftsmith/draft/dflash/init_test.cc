@@ -7,7 +7,7 @@
 #include <map>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/test_drafter.h"
+#include "draftsmith/draft/dflash/test_drafter.h"
 #include "draftsmith/nn/ops.h"
 
 namespace draftsmith {
@@ -44,7 +44,7 @@ TargetWeightFn lookup(const std::map<std::string, at::Tensor>& weights) {
 
 TEST(FitFinalNorm, LogitsOfARandomStartHaveUnitVariance) {
   const DrafterConfig config = small_config();
-  DrafterParams params = empty_params(config);
+  DFlashParams params = empty_dflash_params(config);
   Rng rng(7, RngPurpose::kTest);
   init_random(params, rng);
   const at::Tensor head = random_tensor(rng, {97, config.hidden_size}) * 3;
@@ -58,7 +58,7 @@ TEST(FitFinalNorm, LogitsOfARandomStartHaveUnitVariance) {
 TEST(InitFromTarget, LayersAreTheTargetsLastOnes) {
   const DrafterConfig config = small_config();
   const auto weights = target_of(config);
-  DrafterParams params = empty_params(config);
+  DFlashParams params = empty_dflash_params(config);
   init_from_target(params, config, lookup(weights));
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const std::string block = "blk." + std::to_string(3 + i) + ".";
@@ -76,11 +76,11 @@ TEST(InitFromTarget, LayersAreTheTargetsLastOnes) {
 TEST(InitFromTarget, BlockAndContextAreReadAsTheTargetReadsAState) {
   const DrafterConfig config = small_config();
   const auto weights = target_of(config);
-  DrafterParams params = empty_params(config);
+  DFlashParams params = empty_dflash_params(config);
   init_from_target(params, config, lookup(weights));
   Rng rng(8, RngPurpose::kTest);
   const at::Tensor state = random_tensor(rng, {7, config.hidden_size});
-  const double eps = config.rms_norm_eps;
+  const double eps = config.norm_eps;
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const std::string block = "blk." + std::to_string(3 + i) + ".";
     const LayerParams& layer = params.layers[i];
@@ -96,7 +96,7 @@ TEST(InitFromTarget, BlockAndContextAreReadAsTheTargetReadsAState) {
 TEST(InitFromTarget, NormalisedQueriesAreAsLargeAsTheTargetsOwn) {
   const DrafterConfig config = small_config();
   const auto weights = target_of(config);
-  DrafterParams params = empty_params(config);
+  DFlashParams params = empty_dflash_params(config);
   init_from_target(params, config, lookup(weights));
   Rng rng(9, RngPurpose::kTest);
   const LayerParams& layer = params.layers[1];
@@ -109,7 +109,7 @@ TEST(InitFromTarget, OtherShapesAndMissingTensorsAreRefusedInWords) {
   const DrafterConfig config = small_config();
   auto weights = target_of(config);
   const auto refusal = [&](const DrafterConfig& wanted) -> std::string {
-    DrafterParams params = empty_params(wanted);
+    DFlashParams params = empty_dflash_params(wanted);
     try {
       init_from_target(params, wanted, lookup(weights));
     } catch (const UserError& error) {

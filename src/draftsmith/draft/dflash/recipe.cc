@@ -51,11 +51,11 @@ DrafterConfig resolve_drafter_config(const RunConfig& config, const DecoderShape
   if (draft.taps.empty())
     out.target_layer_ids = default_taps(or_target(draft.num_taps, draft.layers), target.num_layers);
   check_taps(out.target_layer_ids, target.num_layers);
-  out.rms_norm_eps = or_target(draft.norm_eps, target.norm_eps);
+  out.norm_eps = or_target(draft.norm_eps, target.norm_eps);
   out.rope_theta = or_target(draft.rope_theta, target.rope_theta);
   out.layer_kinds = layer_kinds(draft);
   out.sliding_window = draft.sliding_window;
-  out.max_position_embeddings = or_target(target.context_length, out.max_position_embeddings);
+  out.context_length = or_target(target.context_length, out.context_length);
   check_drafter_config(out);
   return out;
 }

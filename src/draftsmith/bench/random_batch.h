@@ -1,10 +1,11 @@
-// A drafter and one packed row made of random numbers, of any size: what a training step needs, for measuring and
-// checking without a model. The same numbers whatever the number of threads.
+// A drafter and one pack made of random numbers, of any size: what a training step needs, for measuring and checking
+// without a model. The same numbers whatever the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,25 +22,19 @@ at::Tensor random_matrix_rows(std::span<const std::int32_t> ids, std::int64_t wi
                               at::ScalarType type, std::uint64_t seed, std::uint64_t key);
 
 // Matrices in `type` with the deviation of a usual start (0.02), norms 1 in fp32.
-DrafterParams random_drafter(const DrafterConfig& config, at::ScalarType type, std::uint64_t seed);
+std::unique_ptr<Drafter> random_drafter(const DrafterConfig& config, const Place& place, at::ScalarType type,
+                                        std::uint64_t seed);
+// A tied table of the target [V, H] in the place's compute type, of that deviation; a smaller draft vocabulary has the
+// lowest ids.
+Frozen random_frozen(const DrafterConfig& config, const Place& place, double deviation, std::uint64_t seed);
 
 // Random tokens of documents of these lengths, all supervised.
 Pack random_pack(const DrafterConfig& config, std::span<const std::int64_t> lengths, std::uint64_t seed);
 
-// Hidden states of `tokens` positions [S, K*H], of deviation 1.
-at::Tensor random_features(const DrafterConfig& config, std::int64_t tokens, at::ScalarType type, std::uint64_t seed);
+// Anchors of a pack, at most `most`.
+std::vector<std::int64_t> random_anchors(const Pack& pack, std::int64_t most, std::uint64_t seed);
 
-// What one pass reads beside the parameters, for the anchors that are given: features of deviation 1 and embeddings of
-// the tokens in them, both in `type`.
-struct RandomRow {
-  Pack pack;
-  BlockInputs blocks;
-  at::Tensor features, block_embeddings;
-  ForwardInputs inputs() const {
-    return {.features = features, .block_embeddings = block_embeddings, .blocks = &blocks};
-  }
-};
-RandomRow random_row(const DrafterConfig& config, Pack pack, std::span<const std::int64_t> anchors, AttentionPath path,
-                     at::ScalarType type, std::uint64_t seed);
+// Hidden states of `tokens` positions [S, K*H], of deviation 1.
+at::Tensor random_taps(const DrafterConfig& config, std::int64_t tokens, at::ScalarType type, std::uint64_t seed);
 
 }  // namespace draftsmith

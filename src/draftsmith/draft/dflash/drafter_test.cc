@@ -1,12 +1,14 @@
-#include "draftsmith/draft/drafter.h"
-
 #include <ATen/ops/isfinite.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/test_drafter.h"
+#include "draftsmith/draft/dflash/dflash_drafter.h"
+#include "draftsmith/draft/dflash/forward.h"
+#include "draftsmith/draft/dflash/test_drafter.h"
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/store/files.h"
 
@@ -22,23 +24,23 @@ at::Tensor test_embedding(const DrafterConfig& config) {
 
 // Losses and gradients of document Y are the same alone, after X, after another X, between others, and with padding
 // behind.
-void expect_documents_apart(const DrafterConfig& config, Compute compute, double bound) {
-  const DrafterParams params = random_params(config);
+void expect_documents_apart(const DrafterConfig& config, const Place& place, double bound) {
+  const DFlashParams params = random_params(config);
   const at::Tensor embedding = test_embedding(config);
   const TestDocument x = random_document(config, 40, 1), x2 = random_document(config, 33, 2),
                      y = random_document(config, 37, 3);
   const TestPack alone = pack_of(config, {y});
-  const Outcome expected = run_pack(config, params, embedding, alone, all_anchors(alone.pack, 0), compute);
-  struct Place {
+  const Outcome expected = run_pack(config, params, embedding, alone, all_anchors(alone.pack, 0), place);
+  struct Setting {
     std::vector<TestDocument> documents;
     std::size_t index;
     std::int64_t padding;
   };
-  for (const Place& place :
-       {Place{{x, y}, 1, 0}, Place{{x2, y}, 1, 0}, Place{{x, x2, y, x}, 2, 0}, Place{{y}, 0, 30}}) {
-    const TestPack in = pack_of(config, place.documents, place.padding);
-    const Outcome got = run_pack(config, params, embedding, in, all_anchors(in.pack, place.index), compute);
-    EXPECT_LT(relative_error(got.loss.nll, expected.loss.nll), bound);
+  for (const Setting& setting :
+       {Setting{{x, y}, 1, 0}, Setting{{x2, y}, 1, 0}, Setting{{x, x2, y, x}, 2, 0}, Setting{{y}, 0, 30}}) {
+    const TestPack in = pack_of(config, setting.documents, setting.padding);
+    const Outcome got = run_pack(config, params, embedding, in, all_anchors(in.pack, setting.index), place);
+    EXPECT_LT(relative_error(got.nll, expected.nll), bound);
     EXPECT_LT(relative_error(got.hidden, expected.hidden), bound);
     for (std::size_t i = 0; i < got.gradients.size(); ++i) {
       EXPECT_LT(relative_error(got.gradients[i], expected.gradients[i]), bound) << i;
@@ -47,20 +49,20 @@ void expect_documents_apart(const DrafterConfig& config, Compute compute, double
 }
 
 TEST(Drafter, DocumentsOfAPackDoNotTouchEachOther) {
-  expect_documents_apart(small_config(), Compute::kFloat32, 2e-6);
-  expect_documents_apart(small_sliding_config(9), Compute::kFloat32, 2e-6);
+  expect_documents_apart(small_config(), kFloatPlace, 2e-6);
+  expect_documents_apart(small_sliding_config(9), kFloatPlace, 2e-6);
 }
 
 TEST(Drafter, LayersComputedAgainGiveTheSameBits) {
-  for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16}) {
+  for (const Place& place : {kFloatPlace, Place{}}) {
     const DrafterConfig config = small_sliding_config(9);
-    const DrafterParams params = random_params(config);
+    const DFlashParams params = random_params(config);
     const at::Tensor embedding = test_embedding(config);
     const TestPack in = pack_of(config, {random_document(config, 40, 1), random_document(config, 30, 2)});
     // All anchors of a document, and one alone, whose few rows would take another way without gradients.
     for (const std::vector<std::int64_t>& anchors : {all_anchors(in.pack, 1), {45}}) {
-      const Outcome kept = run_pack(config, params, embedding, in, anchors, compute),
-                    again = run_pack(config, params, embedding, in, anchors, compute, {}, /*recompute=*/true);
+      const Outcome kept = run_pack(config, params, embedding, in, anchors, place),
+                    again = run_pack(config, params, embedding, in, anchors, place, /*recompute=*/true);
       EXPECT_TRUE(again.hidden.equal(kept.hidden));
       for (std::size_t i = 0; i < kept.gradients.size(); ++i)
         EXPECT_TRUE(again.gradients[i].equal(kept.gradients[i])) << i;
@@ -70,7 +72,7 @@ TEST(Drafter, LayersComputedAgainGiveTheSameBits) {
 
 TEST(Drafter, ABlockIsTheSameWithAndWithoutOthers) {
   const DrafterConfig config = small_sliding_config(9);
-  const DrafterParams params = random_params(config);
+  const DFlashParams params = random_params(config);
   const at::Tensor embedding = test_embedding(config);
   const TestPack in = pack_of(config, {random_document(config, 50, 1)});
   const std::vector<std::int64_t> anchors = all_anchors(in.pack, 0);
@@ -86,7 +88,7 @@ TEST(Drafter, ABlockIsTheSameWithAndWithoutOthers) {
 TEST(Drafter, ABlockSeesOnlyWhatComesBeforeItsAnchorAndItself) {
   DrafterConfig config = small_config();
   config.block_size = 8;
-  const DrafterParams params = random_params(config);
+  const DFlashParams params = random_params(config);
   const TestPack in = pack_of(config, {random_document(config, 24, 1)});
   const std::vector<std::int64_t> anchors = {4, 6, 7, 15};
   const BlockInputs blocks = make_block_inputs(in.pack, anchors, config);
@@ -95,8 +97,8 @@ TEST(Drafter, ABlockSeesOnlyWhatComesBeforeItsAnchorAndItself) {
     for (const std::int64_t slot : {0, 3, 7}) {
       const at::Tensor features = in.features.clone().requires_grad_(true);
       const at::Tensor x = random_tensor(rng, {32, config.hidden_size}).requires_grad_(true);
-      const ForwardInputs inputs{.features = features, .block_embeddings = x, .blocks = &blocks};
-      const at::Tensor hidden = drafter_forward(config, params, inputs, Compute::kFloat32);
+      const ForwardInputs inputs{.taps = features, .block_embeddings = x, .blocks = &blocks};
+      const at::Tensor hidden = dflash_forward(config, params, inputs, at::kFloat);
       const std::int64_t first = static_cast<std::int64_t>(b) * 8;
       hidden.select(0, first + slot).sum().backward();
       const at::Tensor by_position = features.grad().abs().sum(1), by_slot = x.grad().abs().sum(1);
@@ -115,15 +117,15 @@ TEST(Drafter, ABlockSeesOnlyWhatComesBeforeItsAnchorAndItself) {
 TEST(Drafter, AnAnchorAtZeroAndPaddingStayFinite) {
   const OneThread one_thread;
   const DrafterConfig config = small_config();
-  const DrafterParams params = random_params(config);
+  const DFlashParams params = random_params(config);
   const at::Tensor embedding = test_embedding(config);
   const TestDocument two_tokens = random_document(config, 2, 5);
-  for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16}) {
-    const Outcome padded = run_pack(config, params, embedding, pack_of(config, {two_tokens}, 62), {0}, compute);
-    const Outcome plain = run_pack(config, params, embedding, pack_of(config, {two_tokens}), {0}, compute);
-    EXPECT_EQ(padded.loss.mask_sum, 1);
-    EXPECT_TRUE(std::isfinite(padded.loss.loss_sum));
-    EXPECT_EQ(padded.loss.loss_sum, plain.loss.loss_sum);
+  for (const Place& place : {kFloatPlace, Place{}}) {
+    const Outcome padded = run_pack(config, params, embedding, pack_of(config, {two_tokens}, 62), {0}, place);
+    const Outcome plain = run_pack(config, params, embedding, pack_of(config, {two_tokens}), {0}, place);
+    EXPECT_EQ(padded.sums.mask_sum, 1);
+    EXPECT_TRUE(std::isfinite(padded.sums.loss_sum));
+    EXPECT_EQ(padded.sums.loss_sum, plain.sums.loss_sum);
     for (std::size_t i = 0; i < padded.gradients.size(); ++i) {
       EXPECT_TRUE(at::isfinite(padded.gradients[i]).all().item<bool>()) << i;
       EXPECT_LT(relative_error(padded.gradients[i], plain.gradients[i]), 1e-6) << i;
@@ -133,14 +135,14 @@ TEST(Drafter, AnAnchorAtZeroAndPaddingStayFinite) {
 
 TEST(Drafter, HalfPrecisionFollowsFullPrecision) {
   const DrafterConfig config = small_sliding_config(9);
-  const DrafterParams params = random_params(config);
+  const DFlashParams params = random_params(config);
   const at::Tensor embedding = test_embedding(config);
   const TestPack in = pack_of(config, {random_document(config, 50, 1)});
   const Outcome full = run_pack(config, params, embedding, in, all_anchors(in.pack, 0));
-  const Outcome half = run_pack(config, params, embedding, in, all_anchors(in.pack, 0), Compute::kBFloat16);
+  const Outcome half = run_pack(config, params, embedding, in, all_anchors(in.pack, 0), Place{});
   EXPECT_EQ(half.hidden.scalar_type(), at::kBFloat16);
   EXPECT_LT(relative_error(half.hidden, full.hidden), 0.05);
-  EXPECT_NEAR(half.loss.loss_sum / full.loss.loss_sum, 1.0, 0.01);
+  EXPECT_NEAR(half.sums.loss_sum / full.sums.loss_sum, 1.0, 0.01);
   for (std::size_t i = 0; i < full.gradients.size(); ++i) {
     const at::Tensor difference = half.gradients[i] - full.gradients[i];
     EXPECT_EQ(half.gradients[i].scalar_type(), at::kFloat);
@@ -158,11 +160,11 @@ TEST(Drafter, SizesOfTheSeedDrafter) {
   config.head_dim = 128;
   config.target_layer_ids = {1, 21, 41, 61};
   config.layer_kinds.assign(5, LayerKind::kFull);
-  EXPECT_EQ(num_parameters(config), 1703998720);
+  EXPECT_EQ(num_parameters(*drafter_shapes(config)), 1703998720);
 }
 
 TEST(Drafter, RandomStartIsTheSameForTheSameSeed) {
-  DrafterParams a = empty_params(small_config()), b = empty_params(small_config());
+  DFlashParams a = empty_dflash_params(small_config()), b = empty_dflash_params(small_config());
   Rng first(4, RngPurpose::kInit), second(4, RngPurpose::kInit);
   init_random(a, first);
   init_random(b, second);
@@ -178,10 +180,10 @@ class DrafterFolder : public testing::Test {
 
   void write(const DrafterConfig& config, const std::string& prefix, const std::string& without, at::ScalarType type) {
     write_text_file(folder_ / "config.json", drafter_config_to_json(config, "float32"));
-    DrafterParams params = random_params(config, 2);
+    DFlashParams params = random_params(config, 2);
     std::vector<at::Tensor> keep;
     std::vector<TensorToWrite> list;
-    visit_params(params, [&](const std::string& name, const at::Tensor& tensor) {
+    visit_params(params, [&](const std::string& name, const at::Tensor& tensor, Role) {
       keep.push_back(tensor.detach().to(type));
       if (name != without) list.push_back(tensor_to_write(prefix + name, keep.back()));
     });
@@ -203,10 +205,10 @@ TEST_F(DrafterFolder, NamesWithAndWithoutPrefixAndOtherTypesAreRead) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       write(small_config(), prefix, "", type);
       LoadedDrafter drafter = read_drafter_folder(folder_);
-      DrafterParams expected = random_params(small_config(), 2);
-      EXPECT_EQ(drafter.params.fc.scalar_type(), at::kFloat);
-      EXPECT_TRUE(
-          drafter.params.layers[2].down_proj.equal(expected.layers[2].down_proj.detach().to(type).to(at::kFloat)));
+      DFlashParams expected = random_params(small_config(), 2);
+      EXPECT_EQ(param_of(*drafter.drafter, "fc.weight").scalar_type(), at::kFloat);
+      EXPECT_TRUE(param_of(*drafter.drafter, "layers.2.mlp.down_proj.weight")
+                      .equal(expected.layers[2].down_proj.detach().to(type).to(at::kFloat)));
     }
   }
 }
@@ -225,9 +227,9 @@ TEST_F(DrafterFolder, AMissingOrMisshapenTensorIsNamed) {
 TEST(DrafterFolders, TheGoldenDraftersAreRead) {
   for (const char* name : {"decode_qwen3", "decode_llama"}) {
     const LoadedDrafter drafter = read_drafter_folder(kGolden / name / "drafter");
-    EXPECT_EQ(drafter.config.block_size, 6);
-    EXPECT_EQ(drafter.config.target_layer_ids, (std::vector<std::int64_t>{1, 3}));
-    EXPECT_EQ(drafter.params.layers.size(), 2u);
+    EXPECT_EQ(drafter.config().block_size, 6);
+    EXPECT_EQ(drafter.config().target_layer_ids, (std::vector<std::int64_t>{1, 3}));
+    EXPECT_EQ(drafter.config().num_layers, 2);
   }
 }
 

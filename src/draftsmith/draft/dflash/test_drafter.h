@@ -2,12 +2,13 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 
 #include <vector>
 
+#include "draftsmith/draft/dflash/dflash_drafter.h"
 #include "draftsmith/draft/drafter.h"
-#include "draftsmith/draft/loss.h"
 #include "draftsmith/nn/test_random.h"
 
 namespace draftsmith {
@@ -44,11 +45,12 @@ inline DrafterConfig small_sliding_config(std::int64_t window) {
 }
 
 // Larger than the usual start, so that every part of the drafter matters.
-inline DrafterParams random_params(const DrafterConfig& config, std::uint64_t seed = 1) {
-  DrafterParams params = empty_params(config);
+inline DFlashParams random_params(const DrafterConfig& config, std::uint64_t seed = 1) {
+  DFlashParams params = empty_dflash_params(config);
   Rng rng(seed, RngPurpose::kTest);
-  visit_params(params, [&](const std::string&, at::Tensor& t) {
-    t = t.dim() == 1 ? random_tensor(rng, t.sizes().vec(), 0.3) + 1.0 : random_tensor(rng, t.sizes().vec(), 0.15);
+  visit_params(params, [&](const std::string&, at::Tensor& t, Role role) {
+    t = role == Role::kNorm ? random_tensor(rng, t.sizes().vec(), 0.3) + 1.0
+                            : random_tensor(rng, t.sizes().vec(), 0.15);
     t.requires_grad_(true);
   });
   return params;
@@ -117,29 +119,35 @@ inline std::vector<std::int64_t> all_anchors(const Pack& pack, std::size_t d) {
   return anchors;
 }
 
+inline const Place kFloatPlace{.compute = at::kFloat};
+
+// What the objective gives for a pack, with the target's embedding as its head.
 struct Outcome {
-  BlockInputs blocks;
-  at::Tensor hidden;
-  LossResult loss;
+  LossSums sums;
+  at::Tensor hidden;                  // [A*B, H]
+  at::Tensor nll;                     // [A, B], 0 where a slot has no weight
   std::vector<at::Tensor> gradients;  // of the parameters, of loss_sum
 };
 
-inline Outcome run_pack(const DrafterConfig& config, const DrafterParams& params, const at::Tensor& embedding,
-                        const TestPack& in, const std::vector<std::int64_t>& anchors,
-                        Compute compute = Compute::kFloat32, LossOptions options = {}, bool recompute = false) {
+inline at::Tensor traced(const Trace& trace, const std::string& name) {
+  for (const auto& [known, tensor] : trace)
+    if (known == name) return tensor;
+  return {};
+}
+
+inline Outcome run_pack(const DrafterConfig& config, const DFlashParams& params, const at::Tensor& embedding,
+                        const TestPack& in, const std::vector<std::int64_t>& anchors, const Place& place = kFloatPlace,
+                        bool recompute = false) {
+  DFlashDrafter drafter(config, params, place);
+  for (const Param& param : drafter.params()) param.tensor.mutable_grad() = at::Tensor();
+  Trace trace;
   Outcome out;
-  out.blocks = make_block_inputs(in.pack, anchors, config);
-  const ForwardInputs inputs{.features = in.features,
-                             .block_embeddings = embedding.index_select(0, at::tensor(out.blocks.block_token_ids)),
-                             .blocks = &out.blocks,
-                             .recompute = recompute};
-  const at::Tensor hidden = drafter_forward(config, params, inputs, compute);
-  out.hidden = hidden.detach();
-  out.loss = head_loss(hidden, embedding.to(hidden.scalar_type()), out.blocks, options);
-  DrafterParams copy = params;
-  visit_params(copy, [](const std::string&, at::Tensor& t) { t.mutable_grad() = at::Tensor(); });
-  hidden.backward(out.loss.grad_hidden);
-  visit_params(copy, [&](const std::string&, at::Tensor& t) { out.gradients.push_back(t.grad()); });
+  out.sums = drafter.objective(freeze(embedding, embedding, {}, place),
+                               {.pack = in.pack, .anchors = anchors, .taps = in.features},
+                               {.recompute = recompute, .trace = &trace});
+  out.hidden = traced(trace, "hidden");
+  out.nll = traced(trace, "nll") * (traced(trace, "weights") > 0);
+  for (const Param& param : drafter.params()) out.gradients.push_back(param.tensor.grad());
   return out;
 }
 

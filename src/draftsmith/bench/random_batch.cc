@@ -1,20 +1,21 @@
-#include "draftsmith/bench/random_row.h"
+#include "draftsmith/bench/random_batch.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/BFloat16.h>
 
 #include <cmath>
 #include <numeric>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/families.h"
 
 namespace draftsmith {
 namespace {
 
 enum Key : std::uint64_t { kEmbedding = 1, kFeatures = 2, kTokens = 3, kFirstParameter = 16 };
-
-constexpr double kEmbeddingDeviation = 0.1;
 
 template <class T>
 void fill_row(T* out, std::int64_t width, double deviation, Rng rng) {
@@ -48,18 +49,24 @@ at::Tensor random_matrix(std::int64_t rows, std::int64_t width, double deviation
   return random_matrix_rows(ids, width, deviation, type, seed, key);
 }
 
-DrafterParams random_drafter(const DrafterConfig& config, at::ScalarType type, std::uint64_t seed) {
-  DrafterParams params = shape_params(config);
+std::unique_ptr<Drafter> random_drafter(const DrafterConfig& config, const Place& place, at::ScalarType type,
+                                        std::uint64_t seed) {
   std::uint64_t key = kFirstParameter;
-  visit_params(params, [&](const std::string&, at::Tensor& t) {
-    if (t.dim() == 1) {
-      t = at::empty(t.sizes(), at::TensorOptions(at::kFloat)).fill_(1.0);
-    } else {
-      t = random_matrix(t.size(0), t.size(1), 0.02, type, seed, key);
-    }
+  return make_drafter(config, place, [&](const std::string&, const at::Tensor& shape, Role role) {
     ++key;
+    if (role == Role::kNorm) return at::ones(shape.sizes(), place.floats());
+    if (role == Role::kBias) return at::zeros(shape.sizes(), place.floats());
+    return random_matrix(shape.size(0), shape.size(1), 0.02, type, seed, key);
   });
-  return params;
+}
+
+Frozen random_frozen(const DrafterConfig& config, const Place& place, double deviation, std::uint64_t seed) {
+  const at::Tensor table =
+      random_matrix(config.vocab_size, config.hidden_size, deviation, place.compute, seed, kEmbedding);
+  DraftVocab vocab;
+  vocab.ids.resize(static_cast<std::size_t>(config.draft_vocab_size));
+  std::iota(vocab.ids.begin(), vocab.ids.end(), 0);
+  return freeze(table, table, vocab, place);
 }
 
 Pack random_pack(const DrafterConfig& config, std::span<const std::int64_t> lengths, std::uint64_t seed) {
@@ -78,18 +85,13 @@ Pack random_pack(const DrafterConfig& config, std::span<const std::int64_t> leng
   return pack;
 }
 
-at::Tensor random_features(const DrafterConfig& config, std::int64_t tokens, at::ScalarType type, std::uint64_t seed) {
-  return random_matrix(tokens, config.num_taps() * config.hidden_size, 1.0, type, seed, kFeatures);
+std::vector<std::int64_t> random_anchors(const Pack& pack, std::int64_t most, std::uint64_t seed) {
+  Rng rng(seed, RngPurpose::kAnchors);
+  return sample_anchors(pack, {.per_document = most, .per_pack = most}, rng);
 }
 
-RandomRow random_row(const DrafterConfig& config, Pack pack, std::span<const std::int64_t> anchors, AttentionPath path,
-                     at::ScalarType type, std::uint64_t seed) {
-  RandomRow row{.pack = std::move(pack), .blocks = {}, .features = {}, .block_embeddings = {}};
-  row.blocks = make_block_inputs(row.pack, anchors, config, path);
-  row.features = random_features(config, row.pack.length, type, seed);
-  row.block_embeddings =
-      random_matrix_rows(row.blocks.block_token_ids, config.hidden_size, kEmbeddingDeviation, type, seed, kEmbedding);
-  return row;
+at::Tensor random_taps(const DrafterConfig& config, std::int64_t tokens, at::ScalarType type, std::uint64_t seed) {
+  return random_matrix(tokens, config.num_taps() * config.hidden_size, 1.0, type, seed, kFeatures);
 }
 
 }  // namespace draftsmith

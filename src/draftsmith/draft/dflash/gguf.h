@@ -1,0 +1,12 @@
+// The GGUF file of a DFlash drafter (llama.cpp's architecture "dflash").
+#pragma once
+
+#include "draftsmith/draft/drafter_config.h"
+#include "draftsmith/draft/gguf_description.h"
+
+namespace draftsmith {
+
+// UserError where llama.cpp cannot run the drafter: layers that differ in whether slots see later ones of their block.
+GgufDescription describe_dflash_gguf(const DrafterConfig& config);
+
+}  // namespace draftsmith

@@ -1,0 +1,31 @@
+#include "draftsmith/draft/families.h"
+
+#include <ATen/ops/empty.h>
+
+#include "draftsmith/base/check.h"
+#include "draftsmith/draft/dflash/dflash_drafter.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr Family kFamilies[] = {
+    {"dflash", "DFlashDraftModel", make_dflash},
+};
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_drafter(const DrafterConfig& config, const Place& place, const ParamSource& source) {
+  return kFamilies[static_cast<std::size_t>(config.family)].make(config, place, source);
+}
+
+std::unique_ptr<Drafter> drafter_shapes(const DrafterConfig& config, const Place& place) {
+  return make_drafter(config, place, [](const std::string&, const at::Tensor& shape, Role) { return shape; });
+}
+
+std::unique_ptr<Drafter> empty_drafter(const DrafterConfig& config, const Place& place) {
+  return make_drafter(config, place, [&](const std::string&, const at::Tensor& shape, Role) {
+    return at::empty(shape.sizes(), place.floats());
+  });
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,36 @@
+// For tests: drafters of any family as a folder would give them.
+#pragma once
+
+#include <functional>
+
+#include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/families.h"
+
+namespace draftsmith {
+
+// Random parameters of the usual start, in fp32.
+inline LoadedDrafter loaded_drafter(const DrafterConfig& config, std::uint64_t seed) {
+  LoadedDrafter loaded;
+  loaded.drafter = empty_drafter(config, {.compute = at::kFloat});
+  Rng rng(seed, RngPurpose::kTest);
+  for (const Param& param : loaded.drafter->params()) {
+    if (!is_computed(param.role)) {
+      param.tensor.fill_(param.role == Role::kNorm ? 1.0 : 0.0);
+      continue;
+    }
+    float* values = param.tensor.data_ptr<float>();
+    for (std::int64_t i = 0; i < param.tensor.numel(); ++i) values[i] = static_cast<float>(0.02 * rng.normal());
+  }
+  return loaded;
+}
+
+// The same parameters under another configuration.
+inline void reconfigure(LoadedDrafter& loaded, const std::function<void(DrafterConfig&)>& change) {
+  DrafterConfig config = loaded.config();
+  change(config);
+  const std::unique_ptr<Drafter> old = std::move(loaded.drafter);
+  loaded.drafter = make_drafter(config, old->place(),
+                                [&](const std::string& name, const at::Tensor&, Role) { return param_of(*old, name); });
+}
+
+}  // namespace draftsmith

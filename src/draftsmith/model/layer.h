@@ -1,0 +1,60 @@
+// One decoder layer, of targets and drafters alike: RMSNorm, grouped-query attention over any mask with normalised
+// heads and rotary positions, RMSNorm, gated MLP. Q rows, K keys, H hidden, D head width.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+
+#include "draftsmith/model/decoder_shape.h"
+#include "draftsmith/nn/attention.h"
+#include "draftsmith/nn/ops.h"
+#include "draftsmith/nn/param.h"
+
+namespace draftsmith {
+
+struct LayerParams {
+  at::Tensor input_layernorm, q_proj, k_proj, v_proj, o_proj, q_norm, k_norm, post_attention_layernorm, gate_proj,
+      up_proj, down_proj;
+};
+
+// Calls visit(name, tensor, role) for every parameter of a layer under its Hugging Face name behind `prefix`, always in
+// the same order.
+template <class Layer, class Visit>
+void visit_layer(Layer& layer, const std::string& prefix, Visit&& visit) {
+  visit(prefix + "input_layernorm.weight", layer.input_layernorm, Role::kNorm);
+  visit(prefix + "self_attn.q_proj.weight", layer.q_proj, Role::kMatrix);
+  visit(prefix + "self_attn.k_proj.weight", layer.k_proj, Role::kMatrix);
+  visit(prefix + "self_attn.v_proj.weight", layer.v_proj, Role::kMatrix);
+  visit(prefix + "self_attn.o_proj.weight", layer.o_proj, Role::kMatrix);
+  visit(prefix + "self_attn.q_norm.weight", layer.q_norm, Role::kNorm);
+  visit(prefix + "self_attn.k_norm.weight", layer.k_norm, Role::kNorm);
+  visit(prefix + "post_attention_layernorm.weight", layer.post_attention_layernorm, Role::kNorm);
+  visit(prefix + "mlp.gate_proj.weight", layer.gate_proj, Role::kMatrix);
+  visit(prefix + "mlp.up_proj.weight", layer.up_proj, Role::kMatrix);
+  visit(prefix + "mlp.down_proj.weight", layer.down_proj, Role::kMatrix);
+}
+
+// Parameters without memory (meta tensors): the shapes of a layer.
+LayerParams layer_shapes(const DecoderShape& shape);
+
+struct KeyValue {
+  at::Tensor k, v;  // [Hkv, rows, D]; k after its norm and rotation
+};
+
+// Keys and values of rows [n, H] at the positions of `rope`.
+KeyValue key_value(const DecoderShape& shape, const LayerParams& layer, const at::Tensor& rows, const Rope& rope);
+
+// What all layers of a pass share, and how a layer finds its keys.
+struct LayerInputs {
+  const Rope& rope;  // of the rows
+  const MaskPtr& mask;
+  // Keys and values [Hkv, K, D] that the rows, normalised u [Q, H], may see; the mask says which they do.
+  std::function<KeyValue(const at::Tensor& u)> keys;
+};
+// One layer over the residual stream [Q, H]; its MLP's output is the new delta. Products in the type `compute`.
+Residual layer_forward(const DecoderShape& shape, const LayerParams& layer, const Residual& x,
+                       const LayerInputs& inputs, at::ScalarType compute);
+
+}  // namespace draftsmith

@@ -1,0 +1,14 @@
+// What each operation of this room means, in ATen's own operations: they run on any device and differentiate by
+// themselves. Tests compare the kernels with them, and a device without kernels of ours computes by them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "draftsmith/nn/mask.h"
+
+namespace draftsmith::definition {
+
+// As draftsmith::attention: scores of all queries and keys in memory.
+at::Tensor attention(const at::Tensor& q_HQD, const at::Tensor& k_HKD, const at::Tensor& v_HKD, const MaskPtr& mask);
+
+}  // namespace draftsmith::definition

@@ -1,0 +1,34 @@
+// A parameter with its name and its role. Optimizer groups, casts, stored types and counts ask for the role, never for
+// the number of dimensions.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace draftsmith {
+
+enum class Role {
+  kMatrix,  // multiplies rows: computed in the compute type, stored in the type asked for, decayed
+  kNorm,    // scale of a normalisation: fp32, starts at 1, not decayed
+  kBias,    // added to rows: fp32, starts at 0, not decayed
+  kTable,   // looked up by id: computed and stored as a matrix, not decayed
+};
+
+// Whether parameters of this role are cast to the compute type and stored in a type of the user's choice.
+constexpr bool is_computed(Role role) { return role == Role::kMatrix || role == Role::kTable; }
+
+struct Param {
+  std::string name;
+  at::Tensor tensor;
+  Role role = Role::kMatrix;
+};
+using ParamList = std::vector<Param>;
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+}  // namespace draftsmith

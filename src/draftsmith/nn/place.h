@@ -1,0 +1,19 @@
+// Where tensors live and in which type matrix products are computed. Whoever makes a tensor is handed a place.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace draftsmith {
+
+struct Place {
+  at::Device device = at::kCPU;
+  at::ScalarType compute = at::kBFloat16;  // or kFloat; norms, residuals and sums are fp32 in either case
+
+  at::TensorOptions floats() const { return at::TensorOptions(at::kFloat).device(device); }
+  at::TensorOptions computed() const { return at::TensorOptions(compute).device(device); }
+  at::TensorOptions indices() const { return at::TensorOptions(at::kLong).device(device); }
+  // The same numbers in the compute type, here.
+  at::Tensor put(const at::Tensor& x) const { return x.to(device, compute); }
+};
+
+}  // namespace draftsmith
