@@ -1,10 +1,10 @@
 // Masked attention, forward and backward, without scores or masks in memory.
-//     s = scale * q k,  y = score(s),  p = softmax of y over the keys that the mask shows,  o = p v,  lse = log sum exp
-//     y
+//     s = scale * q k,  y = score(s),  p = softmax of y over the keys that the mask shows,  o = p v,
+//     lse = log sum exp y
 // q, o [B, Hq, Q, D]; keys and values come from two sources, context [B, Hkv, C, D] and block [B, Hkv, K - C, D]
 // (either may be empty), numbered through as one axis of K keys; Hq is a multiple of Hkv. T is float or BFloat16; sums
-// are fp32. D from 16 to 256. A query that sees no key: o = 0, lse = -inf, gradients 0. Results do not depend on the
-// number of threads.
+// are fp32. D is any width from 1 to 256; what is padded is padded inside, nothing beyond the caller's rows is read or
+// written. A query that sees no key: o = 0, lse = -inf, gradients 0. Results do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>

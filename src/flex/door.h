@@ -34,8 +34,8 @@ template <class T>
 void check_inputs(const char* where, const Inputs<T>& in, const BlockMask& mask) {
   const auto [batch, heads, queries, dim] = in.q.size;
   const std::int64_t kv_heads = in.context.k.size[1], context = in.context.k.size[2], block = in.block.k.size[2];
-  if (dim < 16 || dim > kMaxDim)
-    refuse(where, "head_dim is " + std::to_string(dim) + "; it must be 16 to " + std::to_string(kMaxDim));
+  if (dim < 1 || dim > kMaxDim)
+    refuse(where, "head_dim is " + std::to_string(dim) + "; it must be 1 to " + std::to_string(kMaxDim));
   if (kv_heads < 1 || heads < 1 || heads % kv_heads != 0)
     refuse(where, "q has " + std::to_string(heads) + " heads and k " + std::to_string(kv_heads) +
                       "; q's must be a multiple of k's");
