@@ -257,7 +257,7 @@ TEST(Attention, TheDoorSaysWhatDoesNotFit) {
   const auto with = [&](const std::function<void(Inputs<float>&)>& change) {
     Inputs<float> in = c.inputs();
     change(in);
-    return refusal([&] { forward(in, {c.o.view, c.lse.view}, mask, flex::Run{serial, workspace}); });
+    return refusal([&] { forward(in, {c.o.view, c.lse.view}, mask, CpuCall{serial, workspace}); });
   };
   EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[3] = 0; }), "[flex.forward] head_dim is 0; it must be 1 to 256");
   EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[3] = 257; }), "[flex.forward] head_dim is 257; it must be 1 to 256");
@@ -270,9 +270,43 @@ TEST(Attention, TheDoorSaysWhatDoesNotFit) {
   EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[2] = 7; }),
             "[flex.forward] the mask is for 8 queries, 4 context and 8 block keys; the tensors have 7, 4 and 8");
   EXPECT_NE(refusal([&] {
-              forward(c.inputs(), {c.o.view, c.lse.view}, mask, flex::Run{serial, std::span(workspace).first(100)});
+              forward(c.inputs(), {c.o.view, c.lse.view}, mask, CpuCall{serial, std::span(workspace).first(100)});
             }).find("the workspace has 100 bytes; it needs"),
             std::string::npos);
+}
+
+// Takes calls and computes nothing.
+struct Recorder final : Call {
+  mutable int forwards = 0, backwards = 0;
+  mutable const void* score = nullptr;
+  void forward(const Inputs<float>&, const Outputs<float>&, const BlockMask&, const AnyScore& any) const override {
+    ++forwards, score = any.score;
+  }
+  void forward(const Inputs<BFloat16>&, const Outputs<BFloat16>&, const BlockMask&, const AnyScore&) const override {}
+  void backward(const Inputs<float>&, const Saved<float>&, const Gradients<float>&, const BlockMask&,
+                const AnyScore& any) const override {
+    ++backwards, score = any.score;
+  }
+  void backward(const Inputs<BFloat16>&, const Saved<BFloat16>&, const Gradients<BFloat16>&, const BlockMask&,
+                const AnyScore&) const override {}
+};
+
+TEST(Attention, AnyBackendGetsCallsThatPassedTheDoor) {
+  Case<float> c({1, 4, 2, 8, 4, 8, 32}, Layout::kDense, 1);
+  const BlockMask mask = BlockMask::build(Everything{}, {.num_queries = 8, .num_keys = 12, .num_context = 4});
+  const Recorder recorder;
+  const SoftCap cap{3};
+  forward(c.inputs(), {c.o.view, c.lse.view}, mask, recorder, cap);
+  EXPECT_EQ(recorder.forwards, 1);
+  EXPECT_EQ(recorder.score, &cap);
+  const auto backward_with = [&](View<float> dk) {
+    backward(c.inputs(), Saved<float>{c.o.constant(), c.d_o.constant(), c.lse.view},
+             Gradients<float>{c.dq.view, {dk, c.dv[0].view}, {c.dk[1].view, c.dv[1].view}}, mask, recorder);
+  };
+  backward_with(c.dk[0].view);
+  EXPECT_EQ(recorder.backwards, 1);
+  EXPECT_NE(refusal([&] { backward_with(c.dk[1].view); }).find("[flex.backward] context dk is"), std::string::npos);
+  EXPECT_EQ(recorder.backwards, 1);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What happens to a score before the softmax: y = value(s, at) with s = scale * q k, and its derivative dy/ds. Plain
 // scalar code: kernels apply it to whole rows and the compiler makes vectors of it. The functions here are written so
 // that it can (no branches, no library calls); use them in your own scores. To use your own, write in one of your files
-//     FLEX_INSTANTIATE_SCORE(MyScore)          (flex/cpu/instantiate.h; docs and an example: flex/user_score_test.cc)
+//     FLEX_INSTANTIATE_SCORE(MyScore)          (flex/instantiate.h; an example: flex/user_score_test.cc)
 #pragma once
 
 #include <bit>

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "flex/attention.h"
+#include "flex/cpu.h"
 #include "flex/reference.h"
 
 namespace flex {
@@ -139,11 +139,11 @@ struct Case {
   void run(const BlockMask& mask, const S& score, Isa isa, Executor& executor) {
     const Inputs<T> in = inputs();
     std::vector<std::byte> workspace(static_cast<std::size_t>(forward_workspace(in, mask, executor.num_threads())));
-    forward(in, Outputs<T>{o.view, lse.view}, mask, flex::Run{executor, workspace, isa}, score);
+    forward(in, Outputs<T>{o.view, lse.view}, mask, CpuCall{executor, workspace, isa}, score);
     workspace.resize(static_cast<std::size_t>(backward_workspace(in, mask, executor.num_threads())));
     backward(in, Saved<T>{o.constant(), d_o.constant(), lse.constant()},
              Gradients<T>{dq.view, {dk[0].view, dv[0].view}, {dk[1].view, dv[1].view}}, mask,
-             flex::Run{executor, workspace, isa}, score);
+             CpuCall{executor, workspace, isa}, score);
   }
   // What the kernels made, in the oracle's order.
   ReferenceResult result() const {

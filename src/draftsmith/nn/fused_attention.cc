@@ -7,7 +7,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/nn/attention_paths.h"
 #include "draftsmith/nn/step_clock.h"
-#include "flex/attention.h"
+#include "flex/cpu.h"
 
 namespace draftsmith {
 namespace {
@@ -70,7 +70,7 @@ void run_forward(const variable_list& x, const flex::BlockMask& mask, const at::
   TorchThreads threads;
   const flex::Inputs<T> in = inputs_of<T>(x);
   flex::forward(in, flex::Outputs<T>{mutable_view<T>(o), lse_view(lse)}, mask,
-                flex::Run{threads, workspace(flex::forward_workspace(in, mask, threads.num_threads()))});
+                flex::CpuCall{threads, workspace(flex::forward_workspace(in, mask, threads.num_threads()))});
 }
 
 template <class T>
@@ -82,7 +82,7 @@ void run_backward(const variable_list& x, const flex::BlockMask& mask, const at:
                  flex::Gradients<T>{mutable_view<T>(dx[0]),
                                     {mutable_view<T>(context_of(dx[1], n)), mutable_view<T>(context_of(dx[2], n))},
                                     {mutable_view<T>(block_of(dx[1], n)), mutable_view<T>(block_of(dx[2], n))}},
-                 mask, flex::Run{threads, workspace(flex::backward_workspace(in, mask, threads.num_threads()))});
+                 mask, flex::CpuCall{threads, workspace(flex::backward_workspace(in, mask, threads.num_threads()))});
 }
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
