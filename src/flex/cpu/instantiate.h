@@ -12,6 +12,7 @@
 #include "flex/attention.h"
 #include "flex/cpu/intrinsics.h"
 #include "flex/cpu/kernel_types.h"
+#include "flex/exp_constants.h"
 #include "flex/score.h"
 
 // The order of these files is their meaning.

@@ -8,6 +8,7 @@
 
 #include "flex/cpu/intrinsics.h"
 #include "flex/cpu/kernel_types.h"
+#include "flex/exp_constants.h"
 #include "flex/isa.h"
 
 namespace flex {
