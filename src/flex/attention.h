@@ -1,23 +1,23 @@
 // Masked attention, forward and backward, without scores or masks in memory.
-//     s = scale * q k,  y = score(s),  p = softmax of y over the keys that the mask shows,  o = p v,  lse = log sum exp
-//     y
+//     s = scale * q k,  y = score(s),  p = softmax of y over the keys that the mask shows,  o = p v,
+//     lse = log sum exp y
 // q, o [B, Hq, Q, D]; keys and values come from two sources, context [B, Hkv, C, D] and block [B, Hkv, K - C, D]
 // (either may be empty), numbered through as one axis of K keys; Hq is a multiple of Hkv. T is float or BFloat16; sums
-// are fp32. D from 16 to 256. A query that sees no key: o = 0, lse = -inf, gradients 0. Results do not depend on the
-// number of threads.
+// are fp32. D is any width from 1 to 256; what is padded is padded inside, nothing beyond the caller's rows is read or
+// written. A query that sees no key: o = 0, lse = -inf, gradients 0. The same call gives the same bits.
+//
+// Where a call runs is its backend's matter: each has a public header with its own kind of Call (flex/cpu.h).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "flex/block_mask.h"
-#include "flex/executor.h"
-#include "flex/isa.h"
 #include "flex/score.h"
 #include "flex/view.h"
 
 namespace flex {
+
+inline constexpr std::int64_t kMaxHeadDim = 256;
 
 template <class T>
 struct KeyValues {
@@ -51,50 +51,64 @@ struct Gradients {
   KeyValues<T> context, block;  // k: dk, v: dv
 };
 
-// How a call runs. `workspace` must hold what *_workspace says and belongs to the call while it runs.
-struct Run {
-  Executor& executor;
-  std::span<std::byte> workspace;
-  Isa isa = default_isa();
-};
-
-template <class T>
-std::int64_t forward_workspace(const Inputs<T>& in, const BlockMask& mask, int num_threads);
-template <class T>
-std::int64_t backward_workspace(const Inputs<T>& in, const BlockMask& mask, int num_threads);
-
 namespace detail {
-struct KernelTable;
-// Defined where FLEX_INSTANTIATE_SCORE(S) stands.
-template <class S>
-const KernelTable& kernels_for();
-template <>
-const KernelTable& kernels_for<Identity>();
-template <>
-const KernelTable& kernels_for<SoftCap>();
-template <>
-const KernelTable& kernels_for<Alibi>();
-template <>
-const KernelTable& kernels_for<AdditiveBias>();
 
+// What was compiled for a type of score, for every backend. FLEX_INSTANTIATE_SCORE(S) (flex/instantiate.h) defines it.
+struct CompiledScore;
+template <class S>
+const CompiledScore& compiled_score();
+template <>
+const CompiledScore& compiled_score<Identity>();
+template <>
+const CompiledScore& compiled_score<SoftCap>();
+template <>
+const CompiledScore& compiled_score<Alibi>();
+template <>
+const CompiledScore& compiled_score<AdditiveBias>();
+
+// The door: throws flex::Error, in words, for tensors that do not fit together or to the mask.
 template <class T>
-void forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& mask, const KernelTable& kernels,
-             const void* score, const Run& run);
+void check_inputs(const char* where, const Inputs<T>& in, const BlockMask& mask);
 template <class T>
-void backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>& grads, const BlockMask& mask,
-              const KernelTable& kernels, const void* score, const Run& run);
+void check_forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& mask);
+template <class T>
+void check_backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>& grads, const BlockMask& mask);
+
 }  // namespace detail
 
-// Throws flex::Error, in words, for tensors that do not fit together.
+// A score as a backend gets it: the caller's struct, and what was compiled for its type.
+struct AnyScore {
+  const void* score;
+  const detail::CompiledScore& compiled;
+};
+
+// How and where a call runs, with what it may use meanwhile. A backend derives its own. What its members are given has
+// passed the door.
+class Call {
+ public:
+  virtual ~Call() = default;
+  virtual void forward(const Inputs<float>& in, const Outputs<float>& out, const BlockMask& mask,
+                       const AnyScore& score) const = 0;
+  virtual void forward(const Inputs<BFloat16>& in, const Outputs<BFloat16>& out, const BlockMask& mask,
+                       const AnyScore& score) const = 0;
+  virtual void backward(const Inputs<float>& in, const Saved<float>& saved, const Gradients<float>& grads,
+                        const BlockMask& mask, const AnyScore& score) const = 0;
+  virtual void backward(const Inputs<BFloat16>& in, const Saved<BFloat16>& saved, const Gradients<BFloat16>& grads,
+                        const BlockMask& mask, const AnyScore& score) const = 0;
+};
+
+// Both throw flex::Error, in words, for tensors that do not fit together.
 template <class T, Score S = Identity>
-void forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& mask, const Run& run, const S& score = {}) {
-  detail::forward(in, out, mask, detail::kernels_for<S>(), &score, run);
+void forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& mask, const Call& call, const S& score = {}) {
+  detail::check_forward(in, out, mask);
+  call.forward(in, out, mask, {&score, detail::compiled_score<S>()});
 }
 
 template <class T, Score S = Identity>
 void backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>& grads, const BlockMask& mask,
-              const Run& run, const S& score = {}) {
-  detail::backward(in, saved, grads, mask, detail::kernels_for<S>(), &score, run);
+              const Call& call, const S& score = {}) {
+  detail::check_backward(in, saved, grads, mask);
+  call.backward(in, saved, grads, mask, {&score, detail::compiled_score<S>()});
 }
 
 }  // namespace flex

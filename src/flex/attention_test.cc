@@ -1,249 +1,16 @@
-// Every instruction set, type, mask, score and odd shape against the oracle in double: the error is at most twice that
-// of the naive computation in the same type.
+// Every instruction set, type, mask, score and odd shape against the oracle in double.
 #include "flex/attention.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <numeric>
 #include <random>
 
-#include "flex/reference.h"
+#include "flex/test_problem.h"
 
 namespace flex {
 namespace {
-
-float to_float(float x) { return x; }
-float to_float(BFloat16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
-template <class T>
-T from_float(float x) {
-  if constexpr (std::is_same_v<T, float>) {
-    return x;
-  } else {
-    const auto bits = std::bit_cast<std::uint32_t>(x);
-    return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16)};
-  }
-}
-float round_to_bf16(float x) { return to_float(from_float<BFloat16>(x)); }
-
-struct Shape {
-  std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 16, context = 0, block = 16, dim = 16;
-};
-
-// How a tensor lies in memory.
-enum class Layout { kDense, kHeadsInside, kWideRows };
-
-// A tensor [B, H, N, D] with its memory.
-template <class T>
-struct Tensor {
-  std::vector<T> memory;
-  View<T> view;
-
-  Tensor(std::array<std::int64_t, 4> size, Layout layout) {
-    view.size = size;
-    const std::int64_t row = size[3] + (layout == Layout::kWideRows ? 7 : 0);
-    if (layout == Layout::kHeadsInside) {
-      view.stride = {size[1] * size[2] * row, row, size[1] * row, 1};
-    } else {
-      view.stride = {size[1] * size[2] * row, size[2] * row, row, 1};
-    }
-    memory.assign(static_cast<std::size_t>(size[0] * size[1] * size[2] * row + 1), from_float<T>(NAN));
-    view.data = memory.data();
-  }
-  View<const T> constant() const { return {memory.data(), view.size, view.stride}; }
-  template <class Body>
-  void for_each(const Body& body) const {
-    for (std::int64_t b = 0; b < view.size[0]; ++b)
-      for (std::int64_t h = 0; h < view.size[1]; ++h)
-        for (std::int64_t n = 0; n < view.size[2]; ++n)
-          for (std::int64_t d = 0; d < view.size[3]; ++d) body(b, h, n, d, view.row(b, h, n)[d]);
-  }
-};
-
-template <class T>
-struct Case {
-  Shape shape;
-  double scale;
-  Tensor<T> q, k[2], v[2], o, d_o, dq, dk[2], dv[2];
-  Tensor<float> lse;
-  ReferenceProblem reference;
-
-  Case(const Shape& s, Layout layout, std::uint64_t seed)
-      : shape(s),
-        scale(0.7 / std::sqrt(static_cast<double>(s.dim))),
-        q({s.batch, s.heads, s.queries, s.dim}, layout),
-        k{Tensor<T>({s.batch, s.kv_heads, s.context, s.dim}, layout),
-          Tensor<T>({s.batch, s.kv_heads, s.block, s.dim}, layout)},
-        v{k[0], k[1]},
-        o(q),
-        d_o(q),
-        dq(q),
-        dk{k[0], k[1]},
-        dv{k[0], k[1]},
-        lse({s.batch, s.heads, s.queries, 1}, layout) {
-    for (Tensor<T>* tensor : all()) tensor->view.data = tensor->memory.data();
-    std::mt19937_64 random(seed);
-    std::normal_distribution<float> normal;
-    reference = {
-        .batch = s.batch,
-        .heads = s.heads,
-        .kv_heads = s.kv_heads,
-        .queries = s.queries,
-        .keys = s.context + s.block,
-        .dim = s.dim,
-        .scale = static_cast<double>(static_cast<float>(scale)),
-        .q = {},
-        .k = std::vector<double>(static_cast<std::size_t>(s.batch * s.kv_heads * (s.context + s.block) * s.dim)),
-        .v = {},
-        .d_o = {}};
-    reference.v = reference.k;
-    const auto fill = [&](Tensor<T>& tensor, float size, const auto& keep) {
-      tensor.for_each([&](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t d, T& x) {
-        x = from_float<T>(size * normal(random));
-        keep(b, h, n, d, static_cast<double>(to_float(x)));
-      });
-    };
-    fill(q, 1.5f, [&](auto, auto, auto, auto, double x) { reference.q.push_back(x); });
-    fill(d_o, 1.0f, [&](auto, auto, auto, auto, double x) { reference.d_o.push_back(x); });
-    for (int source = 0; source < 2; ++source) {
-      const auto into = [&](std::vector<double>& to) {
-        return [&, source](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t d, double x) {
-          to[static_cast<std::size_t>(index(b, h, n + (source == 1 ? s.context : 0), d))] = x;
-        };
-      };
-      fill(k[source], 1.5f, into(reference.k));
-      fill(v[source], 1.0f, into(reference.v));
-    }
-  }
-  std::int64_t index(std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t d) const {
-    return ((b * shape.kv_heads + h) * (shape.context + shape.block) + n) * shape.dim + d;
-  }
-  std::vector<Tensor<T>*> all() {
-    return {&q, &k[0], &k[1], &v[0], &v[1], &o, &d_o, &dq, &dk[0], &dk[1], &dv[0], &dv[1]};
-  }
-  Inputs<T> inputs() const {
-    return {q.constant(),
-            {k[0].constant(), v[0].constant()},
-            {k[1].constant(), v[1].constant()},
-            static_cast<float>(scale)};
-  }
-
-  template <Score S>
-  void run(const BlockMask& mask, const S& score, Isa isa, Executor& executor) {
-    const Inputs<T> in = inputs();
-    std::vector<std::byte> workspace(static_cast<std::size_t>(forward_workspace(in, mask, executor.num_threads())));
-    forward(in, Outputs<T>{o.view, lse.view}, mask, flex::Run{executor, workspace, isa}, score);
-    workspace.resize(static_cast<std::size_t>(backward_workspace(in, mask, executor.num_threads())));
-    backward(in, Saved<T>{o.constant(), d_o.constant(), lse.constant()},
-             Gradients<T>{dq.view, {dk[0].view, dv[0].view}, {dk[1].view, dv[1].view}}, mask,
-             flex::Run{executor, workspace, isa}, score);
-  }
-  // What the kernels made, in the oracle's order.
-  ReferenceResult result() const {
-    ReferenceResult out;
-    const auto list = [](const auto& tensor) {
-      std::vector<double> values;
-      tensor.for_each([&](auto, auto, auto, auto, auto& x) { values.push_back(static_cast<double>(to_float(x))); });
-      return values;
-    };
-    out.o = list(o), out.lse = list(lse), out.dq = list(dq);
-    out.dk.resize(reference.k.size()), out.dv.resize(reference.k.size());
-    for (int source = 0; source < 2; ++source) {
-      const std::int64_t offset = source == 1 ? shape.context : 0;
-      dk[source].for_each([&](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t d, const T& x) {
-        out.dk[static_cast<std::size_t>(index(b, h, n + offset, d))] = static_cast<double>(to_float(x));
-      });
-      dv[source].for_each([&](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t d, const T& x) {
-        out.dv[static_cast<std::size_t>(index(b, h, n + offset, d))] = static_cast<double>(to_float(x));
-      });
-    }
-    return out;
-  }
-};
-
-double largest(const std::vector<double>& x) {
-  double most = 0;
-  for (const double value : x)
-    if (std::isfinite(value)) most = std::max(most, std::fabs(value));
-  return most;
-}
-
-// Largest difference; a NaN, or an infinity on one side alone, is infinite.
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() != b.size()) return INFINITY;
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i]) continue;
-    const double d = std::fabs(a[i] - b[i]);
-    most = std::isnan(d) ? INFINITY : std::max(most, d);
-  }
-  return most;
-}
-
-// A score with its twin in double.
-template <class S>
-struct ScorePair {
-  S score;
-  std::function<double(double, const Place&)> value, slope;
-};
-
-template <class T, Mask M, class S>
-void expect_near_oracle(const Shape& shape, const M& mask, const ScorePair<S>& score, Layout layout, Isa isa,
-                        std::int64_t mask_batches = 1, std::int64_t mask_heads = 1) {
-  Case<T> c(shape, layout, 17);
-  const BlockMask blocks = BlockMask::build(mask, {.num_batches = mask_batches,
-                                                   .num_heads = mask_heads,
-                                                   .num_queries = shape.queries,
-                                                   .num_keys = shape.context + shape.block,
-                                                   .num_context = shape.context,
-                                                   .tile_rows = tile_rows_for(shape.heads / shape.kv_heads)});
-  Serial serial;
-  c.run(blocks, score.score, isa, serial);
-  const ReferenceResult ours = c.result();
-  const auto plain = [](double x) { return x; };
-  const ReferenceResult truth = reference<double>(c.reference, mask, score.value, score.slope, plain);
-  const auto value = [&](float s, const Place& at) { return score.score.value(s, at); };
-  const auto slope = [&](float s, const Place& at) { return score.score.derivative(s, at); };
-  constexpr bool kBf16 = std::is_same_v<T, BFloat16>;
-  const ReferenceResult naive =
-      reference<float>(c.reference, mask, value, slope, [](float x) { return kBf16 ? round_to_bf16(x) : x; });
-  // Besides, one rounding of the largest entry, or of the largest term (where terms cancel): a naive error may be 0 by
-  // luck.
-  const auto check = [&](const char* name, const std::vector<double>& x, const std::vector<double>& exact,
-                         const std::vector<double>& other, double term) {
-    const double unit = std::max(largest(exact), term) * (kBf16 ? 0x1p-8 : 0x1p-23);
-    EXPECT_LE(distance(x, exact), 2 * distance(other, exact) + unit) << name << ", " << name_of(isa);
-  };
-  const double ds =
-      c.scale * largest(c.reference.d_o) * largest(c.reference.v) * std::sqrt(static_cast<double>(shape.dim));
-  check("o", ours.o, truth.o, naive.o, 0);
-  check("lse", ours.lse, truth.lse, naive.lse, 0);
-  check("dq", ours.dq, truth.dq, naive.dq, ds * largest(c.reference.k));
-  check("dk", ours.dk, truth.dk, naive.dk, ds * largest(c.reference.q));
-  check("dv", ours.dv, truth.dv, naive.dv, 0);
-}
-
-const ScorePair<Identity> kIdentity{
-    {}, [](double s, const Place&) { return s; }, [](double, const Place&) { return 1.0; }};
-
-std::vector<Isa> isas() {
-  std::vector<Isa> out;
-  for (const Isa isa : kAllIsas)
-    if (is_supported(isa)) out.push_back(isa);
-  return out;
-}
-
-template <Mask M, class S>
-void expect_near_oracle_everywhere(const Shape& shape, const M& mask, const ScorePair<S>& score,
-                                   Layout layout = Layout::kDense, std::int64_t mask_batches = 1,
-                                   std::int64_t mask_heads = 1) {
-  for (const Isa isa : isas()) {
-    expect_near_oracle<float>(shape, mask, score, layout, isa, mask_batches, mask_heads);
-    expect_near_oracle<BFloat16>(shape, mask, score, layout, isa, mask_batches, mask_heads);
-  }
-}
 
 // Shapes: square tiles, ragged ends, one row, widths between vectors, grouped heads of every kind, many heads.
 const Shape kShapes[] = {
@@ -363,51 +130,85 @@ TEST(Attention, Scores) {
   }
 }
 
-// Random shapes, layouts, scores and masks: bits of any density, documents in any order, DFlash blocks, ranges.
+// ---- random problems ----
+
+class RandomProblem {
+ public:
+  RandomProblem(std::mt19937_64& random, std::int64_t least_dim, std::int64_t most_dim) : random_(random) {
+    const std::int64_t kv_heads = pick(1, 3), group = pick(1, 5);
+    shape_ = {pick(1, 2),  kv_heads * group,         kv_heads, pick(1, 90), pick(0, 150),
+              pick(0, 90), pick(least_dim, most_dim)};
+    if (shape_.context + shape_.block == 0) shape_.block = 1;
+    layout_ = std::array{Layout::kDense, Layout::kHeadsInside, Layout::kWideRows}[random_() % 3];
+    score_ = random_();
+  }
+
+  void expect_with_bits() {
+    const std::int64_t keys = shape_.context + shape_.block;
+    std::vector<char> bits(static_cast<std::size_t>(shape_.queries * keys));
+    const std::uint64_t density = random_() % 101;
+    for (char& bit : bits) bit = random_() % 100 < density ? 1 : 0;
+    expect([&](std::int64_t, std::int64_t, std::int64_t q, std::int64_t k) {
+      return bits[static_cast<std::size_t>(q * keys + k)] != 0;
+    });
+  }
+
+  void expect_with_documents() {
+    std::vector<std::int32_t> q(static_cast<std::size_t>(shape_.queries)),
+        k(static_cast<std::size_t>(shape_.context + shape_.block));
+    for (auto* ids : {&q, &k}) {
+      for (std::int32_t& id : *ids) id = static_cast<std::int32_t>(pick(-1, 3));
+      if (random_() % 2 == 0) std::sort(ids->begin(), ids->end());
+    }
+    expect(any_of(SameDocument(q, k), Prefix{pick(0, 20)}));
+  }
+
+  void expect_with_blocks() {
+    const std::int64_t size = pick(1, 17), blocks = pick(1, 8);
+    std::vector<std::int64_t> anchors, begins;
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      anchors.push_back(pick(0, shape_.context));
+      begins.push_back(pick(0, anchors.back()));
+    }
+    shape_.queries = shape_.block = size * blocks;
+    const std::int64_t window = random_() % 2 == 0 ? 0 : pick(1, 60);
+    const auto in_block = random_() % 2 == 0 ? DFlashBlocks::InBlock::kBothWays : DFlashBlocks::InBlock::kCausal;
+    expect(DFlashBlocks{anchors, begins, shape_.context, size, window, in_block});
+  }
+
+ private:
+  std::int64_t pick(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  template <Mask M>
+  void expect(const M& mask) const {
+    expect_near_oracle_with_score(score_, shape_, mask, layout_);
+  }
+
+  std::mt19937_64& random_;
+  Shape shape_;
+  Layout layout_;
+  std::uint64_t score_;
+};
+
+// Random shapes, layouts, scores and masks: bits of any density, documents in any order, DFlash blocks.
 TEST(Attention, RandomProblems) {
   std::mt19937_64 random(5);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);
-    const auto pick = [&](std::int64_t low, std::int64_t high) {
-      return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
-    };
-    const std::int64_t kv_heads = pick(1, 3), group = pick(1, 5);
-    Shape shape{pick(1, 2), kv_heads * group, kv_heads, pick(1, 90), pick(0, 150), pick(0, 90), pick(16, 90)};
-    if (shape.context + shape.block == 0) shape.block = 1;
-    const Layout layout = std::array{Layout::kDense, Layout::kHeadsInside, Layout::kWideRows}[random() % 3];
-    const std::uint64_t which = random();
-    const std::int64_t keys = shape.context + shape.block;
-    if (round % 3 == 0) {
-      std::vector<char> bits(static_cast<std::size_t>(shape.queries * keys));
-      const std::uint64_t density = random() % 101;
-      for (char& bit : bits) bit = random() % 100 < density ? 1 : 0;
-      const auto mask = [&](std::int64_t, std::int64_t, std::int64_t q, std::int64_t k) {
-        return bits[static_cast<std::size_t>(q * keys + k)] != 0;
-      };
-      expect_near_oracle_with_score(which, shape, mask, layout);
-    } else if (round % 3 == 1) {
-      std::vector<std::int32_t> q(static_cast<std::size_t>(shape.queries)), k(static_cast<std::size_t>(keys));
-      for (auto* ids : {&q, &k}) {
-        for (std::int32_t& id : *ids) id = static_cast<std::int32_t>(pick(-1, 3));
-        if (random() % 2 == 0) std::sort(ids->begin(), ids->end());
-      }
-      expect_near_oracle_with_score(which, shape, any_of(SameDocument(q, k), Prefix{pick(0, 20)}), layout);
-    } else {
-      const std::int64_t size = pick(1, 17), blocks = pick(1, 8);
-      std::vector<std::int64_t> anchors, begins;
-      for (std::int64_t i = 0; i < blocks; ++i) {
-        anchors.push_back(pick(0, shape.context));
-        begins.push_back(pick(0, anchors.back()));
-      }
-      shape.queries = shape.block = size * blocks;
-      const DFlashBlocks mask{anchors,
-                              begins,
-                              shape.context,
-                              size,
-                              random() % 2 == 0 ? 0 : pick(1, 60),
-                              random() % 2 == 0 ? DFlashBlocks::InBlock::kBothWays : DFlashBlocks::InBlock::kCausal};
-      expect_near_oracle_with_score(which, shape, mask, layout);
-    }
+    RandomProblem(random, 16, 90).expect_with_bits();
+    RandomProblem(random, 16, 90).expect_with_documents();
+    RandomProblem(random, 16, 90).expect_with_blocks();
+  }
+}
+
+TEST(Attention, RandomProblemsOfEveryWidth) {
+  std::mt19937_64 random(7);
+  for (const std::int64_t dim : kOddWidths) {
+    SCOPED_TRACE(dim);
+    RandomProblem(random, dim, dim).expect_with_bits();
+    RandomProblem(random, dim, dim).expect_with_documents();
+    RandomProblem(random, dim, dim).expect_with_blocks();
   }
 }
 
@@ -456,9 +257,10 @@ TEST(Attention, TheDoorSaysWhatDoesNotFit) {
   const auto with = [&](const std::function<void(Inputs<float>&)>& change) {
     Inputs<float> in = c.inputs();
     change(in);
-    return refusal([&] { forward(in, {c.o.view, c.lse.view}, mask, flex::Run{serial, workspace}); });
+    return refusal([&] { forward(in, {c.o.view, c.lse.view}, mask, CpuCall{serial, workspace}); });
   };
-  EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[3] = 8; }), "[flex.forward] head_dim is 8; it must be 16 to 256");
+  EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[3] = 0; }), "[flex.forward] head_dim is 0; it must be 1 to 256");
+  EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[3] = 257; }), "[flex.forward] head_dim is 257; it must be 1 to 256");
   EXPECT_EQ(with([](Inputs<float>& in) { in.context.k.size[3] = 31; }),
             "[flex.forward] context k is [1, 2, 4, 31]; it must be [1, 2, 4, 32]");
   EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[1] = 3; }),
@@ -468,9 +270,43 @@ TEST(Attention, TheDoorSaysWhatDoesNotFit) {
   EXPECT_EQ(with([](Inputs<float>& in) { in.q.size[2] = 7; }),
             "[flex.forward] the mask is for 8 queries, 4 context and 8 block keys; the tensors have 7, 4 and 8");
   EXPECT_NE(refusal([&] {
-              forward(c.inputs(), {c.o.view, c.lse.view}, mask, flex::Run{serial, std::span(workspace).first(100)});
+              forward(c.inputs(), {c.o.view, c.lse.view}, mask, CpuCall{serial, std::span(workspace).first(100)});
             }).find("the workspace has 100 bytes; it needs"),
             std::string::npos);
+}
+
+// Takes calls and computes nothing.
+struct Recorder final : Call {
+  mutable int forwards = 0, backwards = 0;
+  mutable const void* score = nullptr;
+  void forward(const Inputs<float>&, const Outputs<float>&, const BlockMask&, const AnyScore& any) const override {
+    ++forwards, score = any.score;
+  }
+  void forward(const Inputs<BFloat16>&, const Outputs<BFloat16>&, const BlockMask&, const AnyScore&) const override {}
+  void backward(const Inputs<float>&, const Saved<float>&, const Gradients<float>&, const BlockMask&,
+                const AnyScore& any) const override {
+    ++backwards, score = any.score;
+  }
+  void backward(const Inputs<BFloat16>&, const Saved<BFloat16>&, const Gradients<BFloat16>&, const BlockMask&,
+                const AnyScore&) const override {}
+};
+
+TEST(Attention, AnyBackendGetsCallsThatPassedTheDoor) {
+  Case<float> c({1, 4, 2, 8, 4, 8, 32}, Layout::kDense, 1);
+  const BlockMask mask = BlockMask::build(Everything{}, {.num_queries = 8, .num_keys = 12, .num_context = 4});
+  const Recorder recorder;
+  const SoftCap cap{3};
+  forward(c.inputs(), {c.o.view, c.lse.view}, mask, recorder, cap);
+  EXPECT_EQ(recorder.forwards, 1);
+  EXPECT_EQ(recorder.score, &cap);
+  const auto backward_with = [&](View<float> dk) {
+    backward(c.inputs(), Saved<float>{c.o.constant(), c.d_o.constant(), c.lse.view},
+             Gradients<float>{c.dq.view, {dk, c.dv[0].view}, {c.dk[1].view, c.dv[1].view}}, mask, recorder);
+  };
+  backward_with(c.dk[0].view);
+  EXPECT_EQ(recorder.backwards, 1);
+  EXPECT_NE(refusal([&] { backward_with(c.dk[1].view); }).find("[flex.backward] context dk is"), std::string::npos);
+  EXPECT_EQ(recorder.backwards, 1);
 }
 
 }  // namespace

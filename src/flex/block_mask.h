@@ -125,13 +125,26 @@ struct BlockMask::Builder {
     visit(begin, cut);
     visit(cut, end);
   }
+  // Bit i: query q sees key begin + i. Most queries of a mixed rectangle see all or nothing of a short range of keys.
+  std::uint64_t keys_seen_by(std::int64_t q, std::int64_t begin, std::int64_t end) const {
+    switch (cover_of(mask, b, h, {q, q + 1, begin, end})) {
+      case Cover::kNone:
+        return 0;
+      case Cover::kAll:
+        return (std::uint64_t{1} << (end - begin)) - 1;
+      case Cover::kMixed:
+        break;
+    }
+    std::uint64_t seen = 0;
+    for (std::int64_t k = begin; k < end; ++k)
+      seen |= static_cast<std::uint64_t>(mask(b, h, q, k) ? 1 : 0) << (k - begin);
+    return seen;
+  }
   void ask(std::int64_t begin, std::int64_t end) {
-    std::uint64_t words[kLeaf];
-    for (std::int64_t k = begin; k < end; ++k) {
-      std::uint64_t word = 0;
-      for (std::int64_t q = q_begin; q < q_end; ++q)
-        word |= static_cast<std::uint64_t>(mask(b, h, q, k) ? 1 : 0) << (q - q_begin);
-      words[k - begin] = word;
+    std::uint64_t words[kLeaf] = {};
+    for (std::int64_t q = q_begin; q < q_end; ++q) {
+      const std::uint64_t seen = keys_seen_by(q, begin, end);
+      for (std::int64_t i = 0; i < kLeaf; ++i) words[i] |= (seen >> i & 1) << (q - q_begin);
     }
     tile.words(begin, {words, static_cast<std::size_t>(end - begin)});
   }

@@ -36,7 +36,7 @@
 #include <string>
 #include <vector>
 
-#include "flex/attention.h"
+#include "flex/cpu.h"
 
 namespace flex {
 namespace {
@@ -150,10 +150,10 @@ class Ours {
     const auto bytes = static_cast<std::size_t>(std::max(forward_workspace(in, layer_.mask, executor.num_threads()),
                                                          backward_workspace(in, layer_.mask, executor.num_threads())));
     if (workspace.size() < bytes) workspace.resize(bytes);
-    const Run run{executor, workspace};
-    forward(in, Outputs<T>{view(o), lse_view}, layer_.mask, run);
+    const CpuCall call{executor, workspace};
+    forward(in, Outputs<T>{view(o), lse_view}, layer_.mask, call);
     backward(in, Saved<T>{view(o), view(d_o), lse_view},
-             Gradients<T>{view(dq), {view(dk[0]), view(dv[0])}, {view(dk[1]), view(dv[1])}}, layer_.mask, run);
+             Gradients<T>{view(dq), {view(dk[0]), view(dv[0])}, {view(dk[1]), view(dv[1])}}, layer_.mask, call);
   }
 
   at::Tensor q, k[2], v[2], o, d_o, dq, dk[2], dv[2], lse;

@@ -38,9 +38,9 @@ Cover cover_of(const M& mask, std::int64_t b, std::int64_t h, const Box& box) {
   }
 }
 
-// A rectangle against the keys begin .. end - 1 that every query of it sees alike.
+// A rectangle against the keys begin .. end - 1 that every query of it sees alike; an empty range shows nothing.
 inline Cover cover_of_range(const Box& box, std::int64_t begin, std::int64_t end) {
-  if (box.k_end <= begin || box.k_begin >= end) return Cover::kNone;
+  if (box.k_end <= begin || box.k_begin >= end || begin >= end) return Cover::kNone;
   return begin <= box.k_begin && box.k_end <= end ? Cover::kAll : Cover::kMixed;
 }
 

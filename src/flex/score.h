@@ -1,12 +1,14 @@
 // What happens to a score before the softmax: y = value(s, at) with s = scale * q k, and its derivative dy/ds. Plain
 // scalar code: kernels apply it to whole rows and the compiler makes vectors of it. The functions here are written so
 // that it can (no branches, no library calls); use them in your own scores. To use your own, write in one of your files
-//     FLEX_INSTANTIATE_SCORE(MyScore)          (flex/cpu/instantiate.h; docs and an example: flex/user_score_test.cc)
+//     FLEX_INSTANTIATE_SCORE(MyScore)          (flex/instantiate.h; an example: flex/user_score_test.cc)
 #pragma once
 
 #include <bit>
 #include <concepts>
 #include <cstdint>
+
+#include "flex/exp_constants.h"
 
 namespace flex {
 
@@ -23,19 +25,20 @@ concept Score = requires(const S& score, float s, const Place& at) {
 
 // exp(x), relative error below 3e-7; 0 below -87, 3e38 above 88.7.
 inline float exp(float x) {
-  const float clamped = x < -87.0f ? -87.0f : x > 88.7f ? 88.7f : x;
-  const float n = (clamped * 1.44269504f + 12582912.0f) - 12582912.0f;  // the nearest integer
-  const float f = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * f + 1.3981999507e-3f;
-  p = p * f + 8.3334519073e-3f;
-  p = p * f + 4.1665795894e-2f;
-  p = p * f + 1.6666665459e-1f;
-  p = p * f + 5.0000001201e-1f;
+  using namespace exp_constants;
+  const float clamped = x < kLeast ? kLeast : x > 88.7f ? 88.7f : x;
+  const float n = (clamped * kLog2E + kRound) - kRound;  // the nearest integer
+  const float f = (clamped - n * kLn2High) + n * kLn2Low;
+  float p = kTerm7;
+  p = p * f + kTerm6;
+  p = p * f + kTerm5;
+  p = p * f + kTerm4;
+  p = p * f + kTerm3;
+  p = p * f + kTerm2;
   p = p * f * f + f + 1.0f;
   const float half = std::bit_cast<float>((static_cast<std::int32_t>(n) - 1 + 127) << 23);  // 2^n may be too large
   const float y = p * half * 2.0f;
-  return x < -87.0f ? 0.0f : y;
+  return x < kLeast ? 0.0f : y;
 }
 
 // tanh(x), relative error below 3e-7.

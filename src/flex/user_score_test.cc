@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "flex/attention.h"
-#include "flex/cpu/instantiate.h"
+#include "flex/cpu.h"
+#include "flex/instantiate.h"
 #include "flex/reference.h"
 
 // Scores fade with the distance of query and key: y = s / (1 + rate |q - k|).
@@ -51,14 +51,14 @@ TEST(UserScore, RunsOnEveryInstructionSet) {
       static_cast<std::size_t>(std::max(forward_workspace(in, mask, 1), backward_workspace(in, mask, 1))));
   for (const Isa isa : kAllIsas) {
     if (!is_supported(isa)) continue;
-    const flex::Run run{serial, workspace, isa};
-    forward(in, {dense_view(o.data(), size), lse_view}, mask, run, fading);
+    const CpuCall call{serial, workspace, isa};
+    forward(in, {dense_view(o.data(), size), lse_view}, mask, call, fading);
     backward(in,
              Saved<float>{dense_view<const float>(o.data(), size), dense_view<const float>(d_o.data(), size), lse_view},
              Gradients<float>{dense_view(dq.data(), size),
                               {dense_view<float>(nullptr, none), dense_view<float>(nullptr, none)},
                               {dense_view(dk.data(), size), dense_view(dv.data(), size)}},
-             mask, run, fading);
+             mask, call, fading);
     for (std::size_t i = 0; i < count; ++i) {
       ASSERT_NEAR(o[i], expected.o[i], 1e-5) << name_of(isa);
       ASSERT_NEAR(dq[i], expected.dq[i], 1e-5) << name_of(isa);

@@ -16,6 +16,12 @@ class Error : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+namespace detail {
+[[noreturn]] inline void refuse(const char* where, const std::string& text) {
+  throw Error(std::string("[flex.") + where + "] " + text);
+}
+}  // namespace detail
+
 // The upper half of a float.
 struct BFloat16 {
   std::uint16_t bits = 0;

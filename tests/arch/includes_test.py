@@ -13,6 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "draftsmith"
 NO_TORCH = {"base", "config", "store", "spec", "data", "text", "chat"}
+FLEX_CONTRACT = {"attention.h", "block_mask.h", "exp_constants.h", "mask.h", "score.h", "view.h"}
 THIRD_PARTY = re.compile(r"^(nlohmann|yaml-cpp|CLI|llama|ggml|gguf|common|chat|jinja|torch|c10|ATen|gtest|benchmark)\b")
 
 
@@ -106,8 +107,11 @@ def check_file(path, rooms, faults):
 
 
 def check_flex(path, faults):
-    """The attention library stands alone: its own headers and the standard library's; benches may measure against torch."""
+    """The attention library stands alone: its own headers and the standard library's; benches may measure against torch.
+    Its contract, which every backend implements, includes nothing of a backend."""
     for number, target in includes_of(path):
+        if path.parent.name == "flex" and path.name in FLEX_CONTRACT and target.startswith("flex/") and target[5:] not in FLEX_CONTRACT:
+            faults.append(f"{path.relative_to(ROOT)}:{number}: the contract of all backends includes {target}")
         if path.stem.endswith("_bench"):
             continue
         if target.startswith("draftsmith/") or (THIRD_PARTY.match(target) and not (is_test_file(path) and target.startswith("gtest"))):

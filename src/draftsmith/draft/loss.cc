@@ -66,6 +66,7 @@ class Pass {
        const at::Tensor& target_states)
       : hidden_(hidden),
         head_(head),
+        streamed_(can_stream(head)),
         blocks_(blocks),
         options_(options),
         target_states_(target_states),
@@ -152,7 +153,7 @@ class Pass {
     if (!kept.defined() || kept.size(0) < count) kept = at::empty({count, head_.size(0)}, head_.options());
     at::Tensor logits = kept.narrow(0, 0, count);
     const at::Tensor rows = states.index_select(0, index);
-    if (can_stream(head_))
+    if (streamed_)
       streamed_product_transposed(rows, head_, logits);
     else
       at::mm_out(logits, rows, head_.t());
@@ -160,7 +161,7 @@ class Pass {
   }
 
   at::Tensor times_head(const at::Tensor& gradients) const {
-    if (!can_stream(head_)) return at::mm(gradients, head_);
+    if (!streamed_) return at::mm(gradients, head_);
     at::Tensor out = at::empty({gradients.size(0), head_.size(1)}, head_.options());
     streamed_product(gradients, head_, out);
     return out;
@@ -226,6 +227,7 @@ class Pass {
   }
 
   const at::Tensor hidden_, head_;
+  const bool streamed_;  // products with the head go through our own kernels
   const BlockLabels& blocks_;
   const LossOptions& options_;
   const at::Tensor target_states_;

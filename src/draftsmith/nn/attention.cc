@@ -10,8 +10,7 @@
 #include "draftsmith/nn/definitions.h"
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/step_clock.h"
-#include "flex/attention.h"
-#include "flex/isa.h"
+#include "flex/cpu.h"
 
 namespace draftsmith {
 namespace {
@@ -79,7 +78,7 @@ void run_forward(const variable_list& x, const flex::BlockMask& mask, const at::
   TorchThreads threads;
   const flex::Inputs<T> in = inputs_of<T>(x, mask);
   flex::forward(in, flex::Outputs<T>{mutable_view<T>(o), lse_view(lse)}, mask,
-                flex::Run{threads, workspace(flex::forward_workspace(in, mask, threads.num_threads()))});
+                flex::CpuCall{threads, workspace(flex::forward_workspace(in, mask, threads.num_threads()))});
 }
 
 template <class T>
@@ -91,7 +90,7 @@ void run_backward(const variable_list& x, const flex::BlockMask& mask, const at:
                  flex::Gradients<T>{mutable_view<T>(dx[0]),
                                     {mutable_view<T>(dk.context), mutable_view<T>(dv.context)},
                                     {mutable_view<T>(dk.block), mutable_view<T>(dv.block)}},
-                 mask, flex::Run{threads, workspace(flex::backward_workspace(in, mask, threads.num_threads()))});
+                 mask, flex::CpuCall{threads, workspace(flex::backward_workspace(in, mask, threads.num_threads()))});
 }
 
 // Calls f with a value of the element type that flex computes in.

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/nn/streamed_kernels.h"
+#include "flex/pair_gemm.h"
 
 namespace draftsmith {
 namespace {
@@ -17,8 +17,8 @@ std::uint16_t* bits_of(const at::Tensor& t) {
   return static_cast<std::uint16_t*>(t.data_ptr());
 }
 
-StreamedOperands operands(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
-  DRAFTSMITH_ASSERT(can_stream(weight) && y.size(0) == x.size(0));
+flex::PairGemm operands(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
+  DRAFTSMITH_ASSERT(weight.size(1) % flex::kPairGemmColumns == 0 && y.size(0) == x.size(0));
   return {.x = bits_of(x),
           .rows = x.size(0),
           .weight = bits_of(weight),
@@ -27,42 +27,42 @@ StreamedOperands operands(const at::Tensor& x, const at::Tensor& weight, const a
           .y = bits_of(y)};
 }
 
-at::Tensor scratch(const StreamedOperands& o, std::int64_t columns) {
+at::Tensor scratch(const flex::PairGemm& o, std::int64_t columns) {
   return at::empty({o.scratch_size(columns)}, at::TensorOptions(at::kFloat));
 }
 
-// x's columns behind the last whole kStreamedTail, then zeros.
-at::Tensor tail_of(const StreamedOperands& o) {
-  const at::Tensor tail = at::zeros({o.rows, kStreamedTail}, at::TensorOptions(at::kBFloat16));
-  const std::int64_t whole = o.out / kStreamedTail * kStreamedTail;
+// x's columns behind the last whole flex::kPairGemmTail, then zeros.
+at::Tensor tail_of(const flex::PairGemm& o) {
+  const at::Tensor tail = at::zeros({o.rows, flex::kPairGemmTail}, at::TensorOptions(at::kBFloat16));
+  const std::int64_t whole = o.out / flex::kPairGemmTail * flex::kPairGemmTail;
   for (std::int64_t r = 0; r < o.rows; ++r)
-    std::copy(o.x + r * o.out + whole, o.x + (r + 1) * o.out, bits_of(tail) + r * kStreamedTail);
+    std::copy(o.x + r * o.out + whole, o.x + (r + 1) * o.out, bits_of(tail) + r * flex::kPairGemmTail);
   return tail;
 }
 
 }  // namespace
 
 bool can_stream(const at::Tensor& weight) {
-  return weight.scalar_type() == at::kBFloat16 && weight.is_contiguous() && can_stream(weight.size(1));
+  return weight.scalar_type() == at::kBFloat16 && weight.is_contiguous() && flex::has_pair_gemm(weight.size(1));
 }
 
 void streamed_product_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
-  const StreamedOperands o = operands(x, weight, y);
+  const flex::PairGemm o = operands(x, weight, y);
   DRAFTSMITH_ASSERT(x.size(1) == o.in && y.size(1) == o.out);
-  const std::int64_t panels = (o.out + kStreamedColumns - 1) / kStreamedColumns;
+  const std::int64_t panels = (o.out + flex::kPairGemmColumns - 1) / flex::kPairGemmColumns;
   at::parallel_for(0, panels, 1, [&](std::int64_t begin, std::int64_t end) {
-    streamed_transposed(o, begin * kStreamedColumns, end * kStreamedColumns,
-                        scratch(o, kStreamedColumns).data_ptr<float>());
+    flex::pair_gemm_transposed(o, begin * flex::kPairGemmColumns, end * flex::kPairGemmColumns,
+                               scratch(o, flex::kPairGemmColumns).data_ptr<float>());
   });
 }
 
 void streamed_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
-  const StreamedOperands o = operands(x, weight, y);
+  const flex::PairGemm o = operands(x, weight, y);
   DRAFTSMITH_ASSERT(x.size(1) == o.out && y.size(1) == o.in);
   const at::Tensor tail = tail_of(o);
-  at::parallel_for(0, o.in / kStreamedColumns, 1, [&](std::int64_t begin, std::int64_t end) {
-    streamed_plain(o, bits_of(tail), begin * kStreamedColumns, end * kStreamedColumns,
-                   scratch(o, (end - begin) * kStreamedColumns).data_ptr<float>());
+  at::parallel_for(0, o.in / flex::kPairGemmColumns, 1, [&](std::int64_t begin, std::int64_t end) {
+    flex::pair_gemm_plain(o, bits_of(tail), begin * flex::kPairGemmColumns, end * flex::kPairGemmColumns,
+                          scratch(o, (end - begin) * flex::kPairGemmColumns).data_ptr<float>());
   });
 }
 

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "flex/exp_constants.h"
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define DRAFTSMITH_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
@@ -80,14 +82,15 @@ DRAFTSMITH_INLINE void store(std::uint16_t* p, const Vec& v, std::int64_t left) 
 
 // v = exp(v) for v <= 88, relative error below 1e-6; anything below -87 gives about 1e-38.
 DRAFTSMITH_INLINE void exp_in_place(Vec& x) {
-  x = x < -87.0f ? Vec{} - 87.0f : x;
-  const Vec n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;  // rounds to the nearest integer
-  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;    // x - n ln 2, in two pieces
-  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
+  using namespace flex::exp_constants;
+  x = x < kLeast ? Vec{} + kLeast : x;
+  const Vec n = (x * kLog2E + kRound) - kRound;    // rounds to the nearest integer
+  const Vec r = (x - n * kLn2High) + n * kLn2Low;  // x - n ln 2, in two pieces
+  Vec p = r * kTerm7 + kTerm6;
+  p = p * r + kTerm5;
+  p = p * r + kTerm4;
+  p = p * r + kTerm3;
+  p = p * r + kTerm2;
   p = p * r * r + r + 1.0f;
   const VecI bits = (__builtin_convertvector(n, VecI) + 127) << 23;
   Vec scale;

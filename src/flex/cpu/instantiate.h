@@ -1,6 +1,6 @@
-// FLEX_INSTANTIATE_SCORE(S) compiles the kernels for a score (flex/score.h) once for every instruction set. Write it
-// once in a program, at global scope, in a file that includes this header. kernels.inc is read again for each set, in
-// its own namespace and under its own target, all of it without outside linkage.
+// FLEX_DETAIL_CPU_KERNELS(S) are the kernels for a score (flex/score.h) of every instruction set, as an array by Isa.
+// kernels.inc is read again for each set, in its own namespace and under its own target, all of it without outside
+// linkage.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "flex/attention.h"
 #include "flex/cpu/intrinsics.h"
 #include "flex/cpu/kernel_types.h"
-#include "flex/isa.h"
+#include "flex/exp_constants.h"
 #include "flex/score.h"
 
 // The order of these files is their meaning.
@@ -83,23 +83,17 @@ FLEX_USING
   }
 
 #if defined(__x86_64__)
-#define FLEX_INSTANTIATE_SCORE(S)                                                                  \
-  template <>                                                                                      \
-  const ::flex::detail::KernelTable& ::flex::detail::kernels_for<S>() {                            \
-    static constexpr ::flex::detail::KernelTable table = {                                         \
-        {FLEX_DETAIL_KERNELS(scalar, S),                                                           \
-         FLEX_DETAIL_KERNELS(avx2, S),                                                             \
-         FLEX_DETAIL_KERNELS(avx512, S),                                                           \
-         {::flex::avx512::forward_tile<float, S>, ::flex::avx512::backward_tile<float, S>,         \
-          ::flex::avx512_bf16::forward_tile_pairs<S>, ::flex::avx512_bf16::backward_tile_pairs<S>, \
-          ::flex::avx512::narrow_row, ::flex::avx512_bf16::pack_pairs}}};                          \
-    return table;                                                                                  \
+#define FLEX_DETAIL_CPU_KERNELS(S)                                                                  \
+  {                                                                                                 \
+    FLEX_DETAIL_KERNELS(scalar, S), FLEX_DETAIL_KERNELS(avx2, S), FLEX_DETAIL_KERNELS(avx512, S), { \
+      ::flex::avx512::forward_tile<float, S>, ::flex::avx512::backward_tile<float, S>,              \
+          ::flex::avx512_bf16::forward_tile_pairs<S>, ::flex::avx512_bf16::backward_tile_pairs<S>,  \
+          ::flex::avx512::narrow_row, ::flex::avx512_bf16::pack_pairs                               \
+    }                                                                                               \
   }
 #else
-#define FLEX_INSTANTIATE_SCORE(S)                                                                        \
-  template <>                                                                                            \
-  const ::flex::detail::KernelTable& ::flex::detail::kernels_for<S>() {                                  \
-    static constexpr ::flex::detail::KernelTable table = {{FLEX_DETAIL_KERNELS(scalar, S), {}, {}, {}}}; \
-    return table;                                                                                        \
+#define FLEX_DETAIL_CPU_KERNELS(S)             \
+  {                                            \
+    FLEX_DETAIL_KERNELS(scalar, S), {}, {}, {} \
   }
 #endif

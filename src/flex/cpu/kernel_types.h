@@ -1,10 +1,11 @@
-// What passes between the drivers (attention.cc) and the kernels of one instruction set: plain structs, no containers,
-// so that nothing compiled for a newer processor can leak into the rest of the program.
+// What passes between the drivers (forward.cc, backward.cc) and the kernels of one instruction set: plain structs, no
+// containers, so that nothing compiled for a newer processor can leak into the rest of the program.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "flex/attention.h"
 #include "flex/block_mask.h"
 #include "flex/view.h"
 
@@ -12,7 +13,6 @@ namespace flex::detail {
 
 constexpr std::int64_t kMaxRows = 64;   // rows of a tile: heads x queries
 constexpr std::int64_t kMaxKeys = 128;  // keys of a tile
-constexpr std::int64_t kMaxDim = 256;
 
 constexpr std::int64_t padded(std::int64_t dim) { return (dim + 15) / 16 * 16; }
 
@@ -75,9 +75,8 @@ struct IsaKernels {
                      std::int64_t end, std::uint32_t* to) = nullptr;
 };
 
-// By Isa.
-struct KernelTable {
-  IsaKernels by_isa[4];
+struct CompiledScore {
+  IsaKernels cpu[4];  // by Isa
 };
 
 }  // namespace flex::detail

@@ -1,3 +1,3 @@
-#include "flex/cpu/instantiate.h"
+#include "flex/instantiate.h"
 
 FLEX_INSTANTIATE_SCORE(flex::SoftCap)

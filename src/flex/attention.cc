@@ -1,21 +1,14 @@
-// What a call is asked at the door, once, in words; inside nothing is checked again.
-#pragma once
+// The door: what a call is asked once, in words; inside nothing is checked again.
+#include "flex/attention.h"
 
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <string>
 
-#include "flex/attention.h"
-#include "flex/cpu/kernel_types.h"
-
 namespace flex::detail {
+namespace {
 
-[[noreturn]] inline void refuse(const char* where, const std::string& text) {
-  throw Error(std::string("[flex.") + where + "] " + text);
-}
-
-inline std::string sizes_of(const std::array<std::int64_t, 4>& size) {
+std::string sizes_of(const std::array<std::int64_t, 4>& size) {
   std::string out = "[";
   for (std::size_t i = 0; i < 4; ++i) out += (i > 0 ? ", " : "") + std::to_string(size[i]);
   return out + "]";
@@ -30,12 +23,14 @@ void check_tensor(const char* where, const char* name, const View<T>& x, const s
   if (x.stride[3] != 1) refuse(where, std::string(name) + " must be dense in its last dimension (stride 1)");
 }
 
+}  // namespace
+
 template <class T>
 void check_inputs(const char* where, const Inputs<T>& in, const BlockMask& mask) {
   const auto [batch, heads, queries, dim] = in.q.size;
   const std::int64_t kv_heads = in.context.k.size[1], context = in.context.k.size[2], block = in.block.k.size[2];
-  if (dim < 16 || dim > kMaxDim)
-    refuse(where, "head_dim is " + std::to_string(dim) + "; it must be 16 to " + std::to_string(kMaxDim));
+  if (dim < 1 || dim > kMaxHeadDim)
+    refuse(where, "head_dim is " + std::to_string(dim) + "; it must be 1 to " + std::to_string(kMaxHeadDim));
   if (kv_heads < 1 || heads < 1 || heads % kv_heads != 0)
     refuse(where, "q has " + std::to_string(heads) + " heads and k " + std::to_string(kv_heads) +
                       "; q's must be a multiple of k's");
@@ -57,12 +52,33 @@ void check_inputs(const char* where, const Inputs<T>& in, const BlockMask& mask)
   if (!(in.scale >= 0) || !std::isfinite(in.scale)) refuse(where, "scale must be positive");
 }
 
-inline void check_run(const char* where, const Run& run, std::int64_t needed) {
-  if (!is_supported(run.isa)) refuse(where, "this machine cannot run " + std::string(name_of(run.isa)));
-  if (run.executor.num_threads() < 1) refuse(where, "the executor has no thread");
-  if (static_cast<std::int64_t>(run.workspace.size()) < needed)
-    refuse(where,
-           "the workspace has " + std::to_string(run.workspace.size()) + " bytes; it needs " + std::to_string(needed));
+template <class T>
+void check_forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& mask) {
+  check_inputs("forward", in, mask);
+  check_tensor("forward", "o", out.o, in.q.size);
+  check_tensor("forward", "lse", out.lse, {in.q.size[0], in.q.size[1], in.q.size[2], 1});
 }
+
+template <class T>
+void check_backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>& grads, const BlockMask& mask) {
+  check_inputs("backward", in, mask);
+  check_tensor("backward", "o", saved.o, in.q.size);
+  check_tensor("backward", "dO", saved.d_o, in.q.size);
+  check_tensor("backward", "lse", saved.lse, {in.q.size[0], in.q.size[1], in.q.size[2], 1});
+  check_tensor("backward", "dq", grads.dq, in.q.size);
+  check_tensor("backward", "context dk", grads.context.k, in.context.k.size);
+  check_tensor("backward", "context dv", grads.context.v, in.context.k.size);
+  check_tensor("backward", "block dk", grads.block.k, in.block.k.size);
+  check_tensor("backward", "block dv", grads.block.v, in.block.k.size);
+}
+
+template void check_inputs<float>(const char*, const Inputs<float>&, const BlockMask&);
+template void check_forward<float>(const Inputs<float>&, const Outputs<float>&, const BlockMask&);
+template void check_backward<float>(const Inputs<float>&, const Saved<float>&, const Gradients<float>&,
+                                    const BlockMask&);
+template void check_inputs<BFloat16>(const char*, const Inputs<BFloat16>&, const BlockMask&);
+template void check_forward<BFloat16>(const Inputs<BFloat16>&, const Outputs<BFloat16>&, const BlockMask&);
+template void check_backward<BFloat16>(const Inputs<BFloat16>&, const Saved<BFloat16>&, const Gradients<BFloat16>&,
+                                       const BlockMask&);
 
 }  // namespace flex::detail

@@ -1,4 +1,4 @@
-#include "flex/plan.h"
+#include "flex/cpu/plan.h"
 
 #include <algorithm>
 #include <numeric>

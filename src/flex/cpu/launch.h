@@ -6,13 +6,23 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
-#include "flex/attention.h"
+#include "flex/cpu.h"
 #include "flex/cpu/kernel_types.h"
 
 namespace flex::detail {
+
+// What the CPU asks of its part of a call.
+inline void check_call(const char* where, const CpuCall& call, std::int64_t needed) {
+  if (!is_supported(call.isa)) refuse(where, "this machine cannot run " + std::string(name_of(call.isa)));
+  if (call.executor.num_threads() < 1) refuse(where, "the executor has no thread");
+  if (static_cast<std::int64_t>(call.workspace.size()) < needed)
+    refuse(where,
+           "the workspace has " + std::to_string(call.workspace.size()) + " bytes; it needs " + std::to_string(needed));
+}
 
 constexpr std::int64_t kAlignment = 64;
 

@@ -1,38 +1,38 @@
 // Both ways take 64 columns of the result at a time: pairs of the matrix for them are laid side by side in a panel that
 // the second-level cache holds, and all rows are multiplied with it, six at a time. Between those, lines of the next
 // panel are asked for.
-#include "draftsmith/nn/streamed_kernels.h"
+#include "flex/pair_gemm.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "flex/cpu/intrinsics.h"
 #include "flex/cpu/kernel_types.h"
+#include "flex/exp_constants.h"
 #include "flex/isa.h"
 
-namespace draftsmith {
+namespace flex {
 namespace {
 
 constexpr std::int64_t kWidthAtOnce = 1024;  // of W's rows in y = x W^T
 constexpr std::int64_t kSumsPad = 16;        // keeps rows of sums away from each other's cache sets
 
 }  // namespace
-}  // namespace draftsmith
+}  // namespace flex
 
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma")
-namespace draftsmith {
+namespace flex {
 namespace {
 
-using flex::BFloat16;
-using flex::detail::Into;
+using detail::Into;
 // clang-format off
 #include "flex/cpu/simd_avx512.inc"
 #include "flex/cpu/pair_product.inc"
 // clang-format on
 
-constexpr std::int64_t kColumns = kStreamedColumns;  // of a panel
+constexpr std::int64_t kColumns = kPairGemmColumns;  // of a panel
 static_assert(kColumns == kVectorsAtOnce * kLanes);
 constexpr std::int64_t kLine = 64;  // bytes of a cache line
 constexpr std::int64_t kBf16 = 2;   // bytes
@@ -114,8 +114,7 @@ void pack_rows(const std::uint16_t* weight, std::int64_t row, std::int64_t out, 
 }
 
 // Columns row .. row + 63 of y; W's rows from `end` on are not asked for.
-void panel_transposed(const StreamedOperands& o, std::int64_t row, std::int64_t end, std::uint32_t* panel,
-                      float* sums) {
+void panel_transposed(const PairGemm& o, std::int64_t row, std::int64_t end, std::uint32_t* panel, float* sums) {
   for (std::int64_t first = 0; first < o.in; first += kWidthAtOnce) {
     const std::int64_t width = std::min(kWidthAtOnce, o.in - first), next = first + width;
     pack_rows(o.weight, row, o.out, o.in, first, width, panel);
@@ -170,29 +169,29 @@ void pack_columns(const std::uint16_t* weight, std::int64_t in, std::int64_t fir
 
 }  // namespace
 
-void streamed_transposed(const StreamedOperands& o, std::int64_t begin, std::int64_t end, float* scratch) {
+void pair_gemm_transposed(const PairGemm& o, std::int64_t begin, std::int64_t end, float* scratch) {
   auto* panel = reinterpret_cast<std::uint32_t*>(scratch);
   float* sums = scratch + kWidthAtOnce / 2 * kColumns;
   for (std::int64_t row = begin; row < end; row += kColumns)
     panel_transposed(o, row, std::min(end, o.out), panel, sums);
 }
 
-void streamed_plain(const StreamedOperands& o, const std::uint16_t* tail, std::int64_t begin, std::int64_t end,
-                    float* scratch) {
+void pair_gemm_plain(const PairGemm& o, const std::uint16_t* tail, std::int64_t begin, std::int64_t end,
+                     float* scratch) {
   auto* panel = reinterpret_cast<std::uint32_t*>(scratch);
-  float* sums = scratch + kStreamedTail / 2 * kColumns;
+  float* sums = scratch + kPairGemmTail / 2 * kColumns;
   const std::int64_t sums_row = end - begin + kSumsPad;
-  for (std::int64_t first = 0; first < o.out; first += kStreamedTail) {
-    const std::int64_t next = std::min(first + kStreamedTail, o.out);
-    const bool whole = next - first == kStreamedTail;
+  for (std::int64_t first = 0; first < o.out; first += kPairGemmTail) {
+    const std::int64_t next = std::min(first + kPairGemmTail, o.out);
+    const bool whole = next - first == kPairGemmTail;
     for (std::int64_t column = begin; column < end; column += kColumns) {
       pack_columns(o.weight + column, o.in, first, next, panel);
       const bool same_rows = column + kColumns < end;
       const std::int64_t ahead_first = same_rows ? first : next;
       Ahead ahead(bytes_of(o.weight + ahead_first * o.in + (same_rows ? column + kColumns : begin)),
-                  std::min(kStreamedTail, o.out - ahead_first), kColumns * kBf16, o.in * kBf16, num_calls(o.rows));
+                  std::min(kPairGemmTail, o.out - ahead_first), kColumns * kBf16, o.in * kBf16, num_calls(o.rows));
       add_product({.x = bytes_of(whole ? o.x + first : tail),
-                   .x_row = (whole ? o.out : kStreamedTail) * kBf16,
+                   .x_row = (whole ? o.out : kPairGemmTail) * kBf16,
                    .rows = o.rows,
                    .panel = panel,
                    .steps = (next - first + 1) / 2,
@@ -206,21 +205,21 @@ void streamed_plain(const StreamedOperands& o, const std::uint16_t* tail, std::i
       unmix(sums + r * sums_row + column - begin, o.y + r * o.in + column);
 }
 
-}  // namespace draftsmith
+}  // namespace flex
 #pragma GCC pop_options
 #endif
 
-namespace draftsmith {
+namespace flex {
 
-bool can_stream(std::int64_t in) { return in % kStreamedColumns == 0 && flex::default_isa() == flex::Isa::kAvx512Bf16; }
+bool has_pair_gemm(std::int64_t in) { return in % kPairGemmColumns == 0 && default_isa() == Isa::kAvx512Bf16; }
 
-std::int64_t StreamedOperands::scratch_size(std::int64_t columns) const {
-  return std::max(kWidthAtOnce, kStreamedTail) / 2 * kStreamedColumns + rows * (columns + kSumsPad);
+std::int64_t PairGemm::scratch_size(std::int64_t columns) const {
+  return std::max(kWidthAtOnce, kPairGemmTail) / 2 * kPairGemmColumns + rows * (columns + kSumsPad);
 }
 
 #if !defined(__x86_64__)
-void streamed_transposed(const StreamedOperands&, std::int64_t, std::int64_t, float*) {}
-void streamed_plain(const StreamedOperands&, const std::uint16_t*, std::int64_t, std::int64_t, float*) {}
+void pair_gemm_transposed(const PairGemm&, std::int64_t, std::int64_t, float*) {}
+void pair_gemm_plain(const PairGemm&, const std::uint16_t*, std::int64_t, std::int64_t, float*) {}
 #endif
 
-}  // namespace draftsmith
+}  // namespace flex

@@ -4,10 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "flex/attention.h"
-#include "flex/door.h"
-#include "flex/launch.h"
-#include "flex/plan.h"
+#include "flex/cpu/launch.h"
+#include "flex/cpu/plan.h"
 
 namespace flex {
 namespace {
@@ -231,6 +229,19 @@ BackwardPlan plan_for(const Inputs<T>& in, const BlockMask& mask) {
   return plan_backward(mask, in.q.size[0], kv_heads, in.q.size[1] / kv_heads);
 }
 
+template <class T>
+void run_backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>& grads, const BlockMask& mask,
+                  const AnyScore& score, const CpuCall& call) {
+  const BackwardPlan plan = plan_for(in, mask);
+  Arena counted;
+  BackwardSpace<T>(counted, in, plan, call.executor.num_threads());
+  check_call("backward", call, counted.used());
+  Arena arena(aligned(call.workspace));
+  BackwardSpace<T> space(arena, in, plan, call.executor.num_threads());
+  Backward<T>(in, saved, grads, mask, plan, space, score.compiled.cpu[static_cast<int>(call.isa)],
+              call.executor)(score.score);
+}
+
 }  // namespace
 
 template <class T>
@@ -244,33 +255,13 @@ std::int64_t backward_workspace(const Inputs<T>& in, const BlockMask& mask, int 
 template std::int64_t backward_workspace<float>(const Inputs<float>&, const BlockMask&, int);
 template std::int64_t backward_workspace<BFloat16>(const Inputs<BFloat16>&, const BlockMask&, int);
 
-namespace detail {
-
-template <class T>
-void backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>& grads, const BlockMask& mask,
-              const KernelTable& kernels, const void* score, const Run& run) {
-  check_inputs("backward", in, mask);
-  check_tensor("backward", "o", saved.o, in.q.size);
-  check_tensor("backward", "dO", saved.d_o, in.q.size);
-  check_tensor("backward", "lse", saved.lse, {in.q.size[0], in.q.size[1], in.q.size[2], 1});
-  check_tensor("backward", "dq", grads.dq, in.q.size);
-  check_tensor("backward", "context dk", grads.context.k, in.context.k.size);
-  check_tensor("backward", "context dv", grads.context.v, in.context.k.size);
-  check_tensor("backward", "block dk", grads.block.k, in.block.k.size);
-  check_tensor("backward", "block dv", grads.block.v, in.block.k.size);
-  const BackwardPlan plan = plan_for(in, mask);
-  Arena counted;
-  BackwardSpace<T>(counted, in, plan, run.executor.num_threads());
-  check_run("backward", run, counted.used());
-  Arena arena(aligned(run.workspace));
-  BackwardSpace<T> space(arena, in, plan, run.executor.num_threads());
-  Backward<T>(in, saved, grads, mask, plan, space, kernels.by_isa[static_cast<int>(run.isa)], run.executor)(score);
+void CpuCall::backward(const Inputs<float>& in, const Saved<float>& saved, const Gradients<float>& grads,
+                       const BlockMask& mask, const AnyScore& score) const {
+  run_backward(in, saved, grads, mask, score, *this);
+}
+void CpuCall::backward(const Inputs<BFloat16>& in, const Saved<BFloat16>& saved, const Gradients<BFloat16>& grads,
+                       const BlockMask& mask, const AnyScore& score) const {
+  run_backward(in, saved, grads, mask, score, *this);
 }
 
-template void backward<float>(const Inputs<float>&, const Saved<float>&, const Gradients<float>&, const BlockMask&,
-                              const KernelTable&, const void*, const flex::Run&);
-template void backward<BFloat16>(const Inputs<BFloat16>&, const Saved<BFloat16>&, const Gradients<BFloat16>&,
-                                 const BlockMask&, const KernelTable&, const void*, const flex::Run&);
-
-}  // namespace detail
 }  // namespace flex
