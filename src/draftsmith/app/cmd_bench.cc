@@ -12,6 +12,7 @@
 #include <string>
 
 #include "draftsmith/app/commands.h"
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/bench/measure_head.h"
@@ -27,7 +28,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kMostRest = 0.10, kLeastMemoryRatio = 20, kMostHeadTime = 1.0;
 
 struct BenchArguments {
-  std::string shape = "small", compute = "bf16", batch;
+  std::string shape = "small", batch;
+  Compute compute = Compute::kBFloat16;
   std::int64_t threads = 0, repeats = 5, row = 0, anchors = 0, hidden = 5120;
   bool recompute = false, json = false, serve = false;
   double bars = 0;
@@ -67,7 +69,7 @@ Json step_json(const StepResult& result, const BenchArguments& arguments) {
   Json out = {{"shape", result.shape.name},
               {"row_tokens", result.shape.row_tokens},
               {"anchors", result.shape.anchors},
-              {"compute", arguments.compute},
+              {"compute", name_of(arguments.compute)},
               {"threads", at::get_num_threads()},
               {"step_seconds", result.median.seconds},
               {"tokens_per_second", static_cast<double>(result.shape.row_tokens) / result.median.seconds},
@@ -105,7 +107,7 @@ void print_step(const StepResult& result) {
 
 // One step for every line that comes in, so that another program can take turns with us; "memory" asks for bytes.
 void serve(const BenchArguments& arguments) {
-  StepMeasure measure(shape_of(arguments), compute_from_text(arguments.compute), arguments.recompute);
+  StepMeasure measure(shape_of(arguments), arguments.compute, arguments.recompute);
   if (!arguments.batch.empty()) measure.write_batch(arguments.batch);
   measure.step();
   std::printf("{\"ready\": true}\n");
@@ -125,11 +127,11 @@ void run_step(const BenchArguments& arguments) {
   set_threads(arguments.threads);
   if (arguments.serve) return serve(arguments);
   const StepResult result =
-      measure_step(shape_of(arguments), compute_from_text(arguments.compute), arguments.recompute, arguments.repeats);
+      measure_step(shape_of(arguments), arguments.compute, arguments.recompute, arguments.repeats);
   Json out = step_json(result, arguments);
   bool ok = true;
   if (arguments.bars > 0 && result.shape.held_ratio > 0) {
-    const bool held = fused_attention_has_bf16_products() && arguments.compute == "bf16";
+    const bool held = fused_attention_has_bf16_products() && arguments.compute == Compute::kBFloat16;
     ok = hold(out, "ratio_to_gemm", result.ratio(), result.shape.held_ratio * arguments.bars, true);
     ok &= hold(out, "rest", result.median.rest() / result.median.seconds, kMostRest / arguments.bars, false);
     out["bars_are_held"] = held;
@@ -153,7 +155,7 @@ void run_growth(const BenchArguments& arguments) {
     for (const std::int64_t anchors : {64, 128, 256, 512}) {
       StepShape shape = step_shape(arguments.shape);
       shape.row_tokens = row, shape.anchors = anchors;
-      StepMeasure measure(shape, compute_from_text(arguments.compute), arguments.recompute);
+      StepMeasure measure(shape, arguments.compute, arguments.recompute);
       measure.step();
       StepTime best = measure.step();
       for (std::int64_t i = 1; i < arguments.repeats; ++i) {
@@ -173,7 +175,7 @@ void run_growth(const BenchArguments& arguments) {
 void run_head(const BenchArguments& arguments) {
   set_threads(arguments.threads);
   const HeadShape shape{.hidden = arguments.hidden};
-  const std::vector<HeadTime> all = measure_head(shape, compute_from_text(arguments.compute), arguments.repeats);
+  const std::vector<HeadTime> all = measure_head(shape, arguments.compute, arguments.repeats);
   Json out = {
       {"rows", shape.rows}, {"hidden", shape.hidden}, {"vocabulary", shape.vocab}, {"threads", at::get_num_threads()}};
   for (const HeadTime& time : all)
@@ -202,7 +204,7 @@ void run_head(const BenchArguments& arguments) {
 }
 
 void add_common(CLI::App& command, BenchArguments& arguments) {
-  command.add_option("--compute", arguments.compute, "bf16 or fp32")->capture_default_str();
+  add_choice(command, "--compute", arguments.compute);
   command.add_option("--threads", arguments.threads, "CPU threads; 0 = all cores")->capture_default_str();
   command.add_option("--repeats", arguments.repeats, "measured repeats")
       ->check(CLI::Range(1, 1000))

@@ -10,6 +10,7 @@
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
@@ -26,7 +27,7 @@ namespace {
 
 struct EvalArguments {
   std::string drafter, model, data, json, requests;
-  std::string compute = "bf16";
+  Compute compute = Compute::kBFloat16;
   std::int64_t prompts = -1, max_new_tokens = -1, threads = 0;  // -1: as the run's recipe says
   bool quiet = false;
 };
@@ -81,7 +82,7 @@ void run(const EvalArguments& arguments) {
   EvalOptions options;
   options.prompts = arguments.prompts >= 0 ? arguments.prompts : defaults.prompts;
   options.max_new_tokens = arguments.max_new_tokens > 0 ? arguments.max_new_tokens : defaults.max_new_tokens;
-  options.compute = compute_from_text(arguments.compute);
+  options.compute = arguments.compute;
   const EvalReport report = evaluate(*target, drafter, prompts, options, terminal.progress("decoding"));
   terminal.finish();
   if (!arguments.json.empty()) write_text_file(arguments.json, eval_report_json(report));
@@ -106,8 +107,7 @@ void add_eval(CLI::App& app) {
       ->add_option("--max-new-tokens", arguments->max_new_tokens,
                    "most tokens per prompt (default: the run's, else 128)")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")
-      ->capture_default_str();
+  add_choice(*command, "--compute", arguments->compute, "type of the drafter's products: ");
   command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->add_option("--json", arguments->json, "write the whole report here");
   command->add_option("--write-requests", arguments->requests,

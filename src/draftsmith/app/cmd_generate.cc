@@ -10,6 +10,7 @@
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/chat/supervise.h"
@@ -22,7 +23,7 @@ namespace {
 
 struct GenerateArguments {
   std::string model, drafter, prompt, system;
-  std::string compute = "bf16";
+  Compute compute = Compute::kBFloat16;
   std::int64_t max_new_tokens = 256, threads = 0;
   double temperature = 0;
   bool raw = false;
@@ -108,7 +109,7 @@ void run(const GenerateArguments& arguments) {
   DecodeResult result;
   if (with_drafter) {
     const LoadedDrafter drafter = read_drafter_folder(folder);
-    result = SpeculativeDecoder(*target, drafter, compute_from_text(arguments.compute)).decode(prompt, options);
+    result = SpeculativeDecoder(*target, drafter, arguments.compute).decode(prompt, options);
   } else {
     result = decode_plain(*target, prompt, options);
   }
@@ -130,7 +131,7 @@ void add_generate(CLI::App& app) {
   command->add_flag("--raw", a.raw, "the prompt is text to continue, not a chat message");
   command->add_option("--max-new-tokens", a.max_new_tokens, "most tokens of the answer")->capture_default_str();
   command->add_option("--temperature", a.temperature, "only 0 (greedy) for now")->capture_default_str();
-  command->add_option("--compute", a.compute, "type of the drafter's products: bf16 or fp32")->capture_default_str();
+  add_choice(*command, "--compute", a.compute, "type of the drafter's products: ");
   command->add_option("--threads", a.threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->footer(
       "Examples:\n"

@@ -92,19 +92,20 @@ void run(const TrainArguments& arguments) {
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const DataFolder data = read_data_folder(config.data.path);
   const auto tokenizer = tokenizer_of(config.model.path, data.train, terminal.notices());
-  const auto target = open_target({.model = config.model.path,
-                                   .threads = config.threads,
-                                   .compute = config.train.compute,
-                                   .feature_weights = arguments.dry_run ? "native" : config.model.feature_weights,
-                                   .copy_folder = config.output,
-                                   .notice = terminal.notices()});
+  const auto target =
+      open_target({.model = config.model.path,
+                   .threads = config.threads,
+                   .compute = config.train.compute,
+                   .feature_weights = arguments.dry_run ? FeatureWeights::kNative : config.model.feature_weights,
+                   .copy_folder = config.output,
+                   .notice = terminal.notices()});
   const MaskTokenChoice mask = choose_mask_token(*tokenizer, config.draft.mask_token_id, target->info().vocab_size);
   if (!mask.why.empty()) terminal.notice("note: " + mask.why);
   const DrafterConfig drafter = resolve_drafter_config(config, target->info(), mask.id);
   if (arguments.dry_run) {
     const TrainPlan plan = plan_training(config, target->info(), data, drafter);
     std::int64_t bytes = bytes_with_target(*target, data.train, drafter, config) + plan.bytes() + kSmallThings;
-    if (config.model.feature_weights == "bf16") bytes += bf16_copy_bytes(config.model.path);
+    if (config.model.feature_weights == FeatureWeights::kBFloat16) bytes += bf16_copy_bytes(config.model.path);
     std::fputs(to_text(plan, config).c_str(), stdout);
     std::printf("in all    %.2f GB with the program and the target\n", static_cast<double>(bytes) / 1e9);
     return;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/base/choices.h"
 #include "draftsmith/base/rng.h"
 #include "draftsmith/draft/dflash/block_inputs.h"
 #include "draftsmith/draft/draft_vocab.h"
@@ -62,8 +63,6 @@ DrafterParams shape_params(const DrafterConfig& config);
 // Matrices N(0, 0.02^2) drawn in the order of visit_params, norms 1.
 void init_random(DrafterParams& params, Rng& rng);
 std::int64_t num_parameters(const DrafterConfig& config);
-
-enum class Compute { kFloat32, kBFloat16 };
 
 struct ForwardInputs {
   at::Tensor features;          // [S, K*H], any float type

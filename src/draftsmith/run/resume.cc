@@ -26,6 +26,12 @@ std::string to_words(const std::vector<std::int64_t>& values) {
   return out + "]";
 }
 
+template <Choice T>
+std::string to_words(const T& value) {
+  return name_of(value);
+}
+std::string to_words(const DraftInit& init) { return name_of(init); }
+
 std::map<std::string, std::string> values_of(const RunConfig& config) {
   std::map<std::string, std::string> out;
   visit_fields(config, [&](const std::string& section, const std::string& key, const auto& value, const char*) {

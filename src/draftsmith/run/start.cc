@@ -8,23 +8,23 @@ namespace draftsmith {
 
 DrafterParams starting_params(const RunConfig& config, const DrafterConfig& drafter, Target& target,
                               const NoticeFn& notice) {
-  const std::string& init = config.draft.init;
+  const DraftInit& init = config.draft.init;
   Rng rng(config.seed, RngPurpose::kInit);
-  if (init == "random" || init == "target") {
+  if (init.kind != DraftInit::Kind::kFolder) {
     DrafterParams params = empty_params(drafter);
     init_random(params, rng);
     fit_final_norm(params, target.head());
-    if (init == "target")
+    if (init.kind == DraftInit::Kind::kTarget)
       init_from_target(params, drafter, [&](const std::string& name) { return target.weight(name); });
     return params;
   }
-  LoadedDrafter loaded = read_drafter_folder(init);
+  LoadedDrafter loaded = read_drafter_folder(init.path);
   const DrafterDifference difference = first_difference(drafter, loaded.config, MayDiffer::kBlockAndVocabulary);
-  require(difference.key.empty(), "draft.init: the drafter in ", init, " has ", difference.key, " = ",
+  require(difference.key.empty(), "draft.init: the drafter in ", init.path, " has ", difference.key, " = ",
           difference.second, " but this run has ", difference.first, "; set draft.", difference.key,
           " to what the drafter has");
   if (loaded.config.block_size != drafter.block_size && notice)
-    notice(text_of("the drafter in ", init, " was trained with block size ", loaded.config.block_size,
+    notice(text_of("the drafter in ", init.path, " was trained with block size ", loaded.config.block_size,
                    ", this run uses ", drafter.block_size));
   return std::move(loaded.params);
 }

@@ -69,8 +69,8 @@ std::string refusal(const std::function<void()>& f) {
 }
 
 TEST(Train, ATinyDrafterLearnsAFixedChain) {
-  for (const char* compute : {"fp32", "bf16"}) {
-    TinyRun run(std::string("learn_") + compute);
+  for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16}) {
+    TinyRun run(std::string("learn_") + name_of(compute));
     run.config.train.compute = compute;
     train_long(run, 25);
     const TrainSummary summary = run_until(run, -1, false);
@@ -90,7 +90,7 @@ TEST(Train, TheSameSeedGivesTheSameBits) {
   for (TinyRun* run : {&a, &b, &other}) {
     run->config.train.max_steps = 4;
     run->config.threads = 2;
-    run->config.train.compute = "bf16";
+    run->config.train.compute = Compute::kBFloat16;
   }
   other.config.seed = 2;
   const TrainSummary first = run_until(a, -1, false), second = run_until(b, -1, false);
@@ -158,7 +158,7 @@ TEST(Train, StoppingAndResumingChangesNothing) {
       run->config.train.accumulation = 2;
       run->config.train.warmup = 5;
       run->config.train.max_steps = steps;
-      run->config.train.loss = threads == 2 ? "dpace" : "decay";
+      run->config.train.loss = threads == 2 ? LossKind::kDpace : LossKind::kDecay;
     }
     const TrainSummary whole = run_until(straight, -1, false);
     EXPECT_EQ(whole.steps, steps);
@@ -321,7 +321,7 @@ TEST(Train, ADrafterFolderIsAStartIfItsShapeFits) {
   run.config.train.max_steps = 3;
   next.config.train.max_steps = 1;
   const TrainSummary first = run_until(run, -1, false);
-  next.config.draft.init = first.checkpoint.string();
+  next.config.draft.init = DraftInit::from_folder(first.checkpoint.string());
   const DrafterConfig drafter = resolve_drafter_config(next.config, next.target.info(), 39);
   EXPECT_TRUE(
       starting_params(next.config, drafter, next.target, {}).fc.equal(read_drafter_folder(first.checkpoint).params.fc));

@@ -31,9 +31,7 @@ FeatureCacheOptions cache_options(const TrainerParts& parts, std::int64_t memory
 
 }  // namespace
 
-Compute compute_of(const RunConfig& config) {
-  return config.train.compute == "fp32" ? Compute::kFloat32 : Compute::kBFloat16;
-}
+Compute compute_of(const RunConfig& config) { return config.train.compute; }
 
 AttentionPath attention_path_of(const RunConfig& config, const DrafterConfig& drafter, const NoticeFn& notice,
                                 std::int64_t most_score_bytes) {

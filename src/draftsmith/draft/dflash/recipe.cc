@@ -29,7 +29,7 @@ DrafterConfig resolve_drafter_config(const RunConfig& config, const DecoderShape
           " but the target's is ", target.hidden_size, ", and the drafter shares its embedding and head; set it to 0");
   require(draft.vocab_size <= target.vocab_size, "draft.vocab_size is ", draft.vocab_size, " but the target has ",
           target.vocab_size, " ids; 0 drafts from all of them");
-  require(draft.init != "target" || draft.layers <= target.num_layers,
+  require(draft.init.kind != DraftInit::Kind::kTarget || draft.layers <= target.num_layers,
           "draft.init: target copies one target layer for each drafter layer, but draft.layers is ", draft.layers,
           " and the target has ", target.num_layers, "; set draft.init to random or take fewer layers");
   require(mask_token_id >= 0 && mask_token_id < target.vocab_size, "draft.mask_token_id is ", mask_token_id,
