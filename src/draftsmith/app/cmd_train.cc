@@ -88,7 +88,6 @@ void run(const TrainArguments& arguments) {
     std::fputs(run_config_to_yaml(config).c_str(), stdout);
     return;
   }
-  check_run_config(config);
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const DataFolder data = read_data_folder(config.data.path);
   const auto tokenizer = tokenizer_of(config.model.path, data.train, terminal.notices());
