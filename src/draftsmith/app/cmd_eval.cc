@@ -15,7 +15,7 @@
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/data/data_set.h"
-#include "draftsmith/decode/evaluate.h"
+#include "draftsmith/decode/report.h"
 #include "draftsmith/draft/drafter.h"
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/run/plot.h"

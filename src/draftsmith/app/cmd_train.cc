@@ -23,6 +23,7 @@
 #include "draftsmith/run/plan.h"
 #include "draftsmith/run/training_run.h"
 #include "draftsmith/store/gguf.h"
+#include "draftsmith/text/mask_token.h"
 
 namespace draftsmith {
 namespace {

@@ -1,8 +1,7 @@
-// What prepare tells the user at its end.
+#include "draftsmith/chat/prepare_summary.h"
+
 #include <iomanip>
 #include <sstream>
-
-#include "draftsmith/chat/prepare.h"
 
 namespace draftsmith {
 namespace {

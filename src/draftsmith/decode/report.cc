@@ -1,10 +1,8 @@
-// The report of an evaluation as JSON and as a table. Conventions are said in both: what tau counts, which steps are
-// left out.
+#include "draftsmith/decode/report.h"
+
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
-
-#include "draftsmith/decode/evaluate.h"
 
 namespace draftsmith {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
-#include "draftsmith/store/files.h"
+#include "draftsmith/store/sha256.h"
 
 namespace draftsmith {
 namespace {
