@@ -18,7 +18,8 @@ die() { say "$*"; exit 1; }
 
 # ---- Debian packages ------------------------------------------------------------------------------------------
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-venv
-          nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libgtest-dev libbenchmark-dev)
+          nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libfmt-dev libgtest-dev libbenchmark-dev
+          clang-format clang-tidy)
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"

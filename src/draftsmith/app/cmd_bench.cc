@@ -1,5 +1,6 @@
 // `draftsmith bench`: how fast a training step and its head are on this machine.
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -11,10 +12,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "draftsmith/app/commands.h"
 #include "draftsmith/app/choice_option.h"
+#include "draftsmith/app/commands.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/words.h"
 #include "draftsmith/bench/measure_head.h"
 #include "draftsmith/bench/measure_step.h"
 #include "draftsmith/nn/attention.h"
@@ -86,23 +88,23 @@ Json step_json(const StepResult& result, const BenchArguments& arguments) {
 }
 
 void print_step(const StepResult& result) {
-  std::printf("%s: row of %ld tokens, %ld anchors of %ld, %d threads\n", result.shape.name.c_str(),
-              static_cast<long>(result.shape.row_tokens), static_cast<long>(result.shape.anchors),
-              static_cast<long>(result.shape.drafter.block_size), at::get_num_threads());
-  std::printf("step          %8.3f s   %.0f tokens/s, %.0f GFLOP at %.0f GFLOP/s: %.3f of the GEMM rate (%.0f)\n",
-              result.median.seconds, static_cast<double>(result.shape.row_tokens) / result.median.seconds,
-              result.flops.total() / 1e9, result.flops.total() / result.median.seconds / 1e9, result.ratio(),
-              result.gemm_rate / 1e9);
+  fmt::print("{}: row of {} tokens, {} anchors of {}, {} threads\n", result.shape.name, result.shape.row_tokens,
+             result.shape.anchors, result.shape.drafter.block_size, at::get_num_threads());
+  fmt::print(
+      "step          {:8.3f} s   {:.0f} tokens/s, {:.0f} GFLOP at {:.0f} GFLOP/s: {:.3f} of the GEMM rate ({:.0f})\n",
+      result.median.seconds, static_cast<double>(result.shape.row_tokens) / result.median.seconds,
+      result.flops.total() / 1e9, result.flops.total() / result.median.seconds / 1e9, result.ratio(),
+      result.gemm_rate / 1e9);
   for (std::size_t part = 0; part < kNumStepParts; ++part) {
     const double seconds = result.median.parts[part], flops = part_flops(result.flops, part);
-    std::printf("  %-12s%8.3f s  %5.1f %%", kStepPartNames[part], seconds, 100 * seconds / result.median.seconds);
-    if (flops > 0) std::printf("   %.2f of the GEMM rate", flops / seconds / result.gemm_rate);
-    std::printf("\n");
+    fmt::print("  {:<12}{:8.3f} s  {:5.1f} %", kStepPartNames[part], seconds, 100 * seconds / result.median.seconds);
+    if (flops > 0) fmt::print("   {:.2f} of the GEMM rate", flops / seconds / result.gemm_rate);
+    fmt::print("\n");
   }
-  std::printf("  %-12s%8.3f s  %5.1f %%\n", "rest", result.median.rest(),
-              100 * result.median.rest() / result.median.seconds);
-  std::printf("memory beyond parameters, gradients, moments, embedding and head: %.2f GB\n",
-              static_cast<double>(result.extra_bytes) / 1e9);
+  fmt::print("  {:<12}{:8.3f} s  {:5.1f} %\n", "rest", result.median.rest(),
+             100 * result.median.rest() / result.median.seconds);
+  fmt::print("memory beyond parameters, gradients, moments, embedding and head: {}\n",
+             gigabytes_text(result.extra_bytes));
 }
 
 // One step for every line that comes in, so that another program can take turns with us; "memory" asks for bytes.
@@ -110,7 +112,7 @@ void serve(const BenchArguments& arguments) {
   StepMeasure measure(shape_of(arguments), arguments.compute, arguments.recompute);
   if (!arguments.batch.empty()) measure.write_batch(arguments.batch);
   measure.step();
-  std::printf("{\"ready\": true}\n");
+  fmt::print("{{\"ready\": true}}\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
     Json out;
@@ -118,7 +120,7 @@ void serve(const BenchArguments& arguments) {
       out["extra_bytes"] = measure.extra_bytes();
     else
       out["seconds"] = measure.step().seconds;
-    std::printf("%s\n", out.dump().c_str());
+    fmt::print("{}\n", out.dump());
     std::fflush(stdout);
   }
 }
@@ -138,7 +140,7 @@ void run_step(const BenchArguments& arguments) {
     if (!held) ok = true;
   }
   if (arguments.json)
-    std::printf("%s\n", out.dump(2).c_str());
+    fmt::print("{}\n", out.dump(2));
   else
     print_step(result);
   require(ok, "the step of shape ", result.shape.name,
@@ -148,7 +150,7 @@ void run_step(const BenchArguments& arguments) {
 // Rows of 1k to 8k tokens, 64 to 512 anchors: what a step takes, and its attention beside the pairs it has to see.
 void run_growth(const BenchArguments& arguments) {
   set_threads(arguments.threads);
-  std::printf(
+  fmt::print(
       "| row | anchors | step, s | attention, s | pairs a head and layer, M | attention, ns a pair |\n"
       "| --- | --- | --- | --- | --- | --- |\n");
   for (const std::int64_t row : {1024, 2048, 4096, 8192}) {
@@ -165,8 +167,8 @@ void run_growth(const BenchArguments& arguments) {
       const double attention = best.parts[static_cast<std::size_t>(StepPart::kAttention)];
       const double pairs = measure.visible_pairs();
       const auto heads = static_cast<double>(shape.drafter.num_heads * shape.drafter.num_layers);
-      std::printf("| %ld | %ld | %.3f | %.3f | %.3f | %.2f |\n", static_cast<long>(row), static_cast<long>(anchors),
-                  best.seconds, attention, pairs / 1e6, attention / (pairs * heads) * 1e9);
+      fmt::print("| {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.2f} |\n", row, anchors, best.seconds, attention,
+                 pairs / 1e6, attention / (pairs * heads) * 1e9);
       std::fflush(stdout);
     }
   }
@@ -190,14 +192,13 @@ void run_head(const BenchArguments& arguments) {
   bool ok = hold(out, "memory of plain cross-entropy to ours", memory, kLeastMemoryRatio * share, true);
   ok &= hold(out, "time of ours to the best chunks", time, kMostHeadTime / share, false);
   if (arguments.json) {
-    std::printf("%s\n", out.dump(2).c_str());
+    fmt::print("{}\n", out.dump(2));
   } else {
-    std::printf("%ld rows, hidden %ld, vocabulary %ld\n", static_cast<long>(shape.rows),
-                static_cast<long>(shape.hidden), static_cast<long>(shape.vocab));
+    fmt::print("{} rows, hidden {}, vocabulary {}\n", shape.rows, shape.hidden, shape.vocab);
     for (const HeadTime& way : all)
-      std::printf("  %-22s%8.2f s   %6.0f MB beyond inputs and head\n", way.name.c_str(), way.median(),
-                  static_cast<double>(way.extra_bytes) / 1e6);
-    std::printf("%.1f x less memory than plain cross-entropy; %.2f x the time of the best chunks\n", memory, time);
+      fmt::print("  {:<22}{:8.2f} s   {:6.0f} MB beyond inputs and head\n", way.name, way.median(),
+                 static_cast<double>(way.extra_bytes) / 1e6);
+    fmt::print("{:.1f} x less memory than plain cross-entropy; {:.2f} x the time of the best chunks\n", memory, time);
   }
   require(ok || arguments.bars <= 0,
           "the head is slower or larger than its bars; see --json, and run again on a quiet machine");

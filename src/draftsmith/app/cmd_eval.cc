@@ -1,4 +1,6 @@
 // `draftsmith eval`: held-out prompts, decoded with and without the drafter.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -8,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
-#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
@@ -63,11 +65,10 @@ void add_to_plot(const std::filesystem::path& checkpoint, const EvalReport& repo
   const auto output = std::filesystem::absolute(checkpoint).parent_path().parent_path();
   if (!std::filesystem::exists(checkpoint / "state.json") || !std::filesystem::exists(output / "metrics.jsonl")) return;
   const double tau = report.all.acceptance.tau_over_steps();
-  char label[32];
-  std::snprintf(label, sizeof label, "tau %.2f", tau);
-  const PlotOptions options{.title = "Drafter for " + report.target,
-                            .points = {{read_train_state(checkpoint).seconds / 60, tau, label}}};
-  std::printf("plot: %s\n", write_plot(output, options).c_str());
+  const PlotOptions options{
+      .title = "Drafter for " + report.target,
+      .points = {{read_train_state(checkpoint).seconds / 60, tau, fmt::format("tau {:.2f}", tau)}}};
+  fmt::print("plot: {}\n", write_plot(output, options).string());
 }
 
 void run(const EvalArguments& arguments) {

@@ -1,4 +1,6 @@
 // `draftsmith generate`: an answer, streamed, with or without a drafter.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -8,9 +10,9 @@
 #include <memory>
 #include <string>
 
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
-#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/chat/supervise.h"
@@ -77,12 +79,11 @@ class TextStream {
 };
 
 void print_figures(const DecodeResult& result, bool with_drafter) {
-  std::fprintf(stderr, "%zu tokens, %.1f tokens/s", result.tokens.size(), result.tokens_per_second());
+  fmt::print(stderr, "{} tokens, {:.1f} tokens/s", result.tokens.size(), result.tokens_per_second());
   if (with_drafter) {
     AcceptanceStats stats;
     stats.add_request(result.steps);
-    std::fprintf(stderr, ", tau %.2f over %ld whole steps", stats.tau_over_steps(),
-                 static_cast<long>(stats.num_steps()));
+    fmt::print(stderr, ", tau {:.2f} over {} whole steps", stats.tau_over_steps(), stats.num_steps());
   }
   std::fputc('\n', stderr);
 }

@@ -1,9 +1,11 @@
 #include "draftsmith/run/resume.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
-#include <sstream>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "draftsmith/base/check.h"
@@ -15,17 +17,10 @@ namespace {
 
 template <class T>
 std::string to_words(const T& value) {
-  std::ostringstream out;
-  out.precision(17);
-  out << value;
-  return out.str();
+  if constexpr (std::is_floating_point_v<T>) return fmt::format("{:.17g}", static_cast<double>(value));
+  return fmt::format("{}", value);
 }
-std::string to_words(const std::vector<std::int64_t>& values) {
-  std::string out = "[";
-  for (const std::int64_t value : values) out += (out.size() > 1 ? ", " : "") + std::to_string(value);
-  return out + "]";
-}
-
+std::string to_words(const std::vector<std::int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
 template <Choice T>
 std::string to_words(const T& value) {
   return name_of(value);
