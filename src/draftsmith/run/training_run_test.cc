@@ -240,17 +240,26 @@ TEST(Train, AStepHasOneDenominatorHoweverItsRowsAreSplit) {
   EXPECT_NEAR(norm(together), norm(apart), 1e-4 * norm(together));
 }
 
+TrainSummary run_for_minutes(TinyRun& run, std::vector<std::string>* notices = nullptr) {
+  run.config.train.max_minutes = 0.04;
+  run.config.train.epochs = 100000;
+  run.config.train.log_every = 20;
+  run.target.seconds_a_token = 1e-4;
+  return run_until(run, -1, false, notices);
+}
+
+TEST(TrainBars, MinutesBecomeStepsThatTakeThem) {
+  TinyRun timed("timed_bars");
+  const TrainSummary summary = run_for_minutes(timed);
+  EXPECT_GT(summary.steps, 20);
+  EXPECT_LT(summary.minutes, 0.12);  // the machine may be busy
+}
+
 TEST(Train, MinutesBecomeStepsThatCanBeRepeated) {
   TinyRun timed("timed");
-  timed.config.train.max_minutes = 0.04;
-  timed.config.train.epochs = 100000;
-  timed.config.train.log_every = 20;
-  timed.target.seconds_a_token = 1e-4;
   std::vector<std::string> notices;
-  const TrainSummary summary = run_until(timed, -1, false, &notices);
-  EXPECT_GT(summary.steps, 20);
+  const TrainSummary summary = run_for_minutes(timed, &notices);
   EXPECT_EQ(summary.total_steps, summary.steps);
-  EXPECT_LT(summary.minutes, 0.12);  // the machine may be busy
   EXPECT_TRUE(std::any_of(notices.begin(), notices.end(), [](const std::string& notice) {
     return notice.find("fitted to 0.04 minutes") != std::string::npos;
   }));
