@@ -5,8 +5,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 ./setup.sh
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-true}
-if [ ! -e build/build.ninja ]; then
-  cmake -S . -B build -G Ninja -DCMAKE_CXX_COMPILER_LAUNCHER=ccache >build.log 2>&1 || { cat build.log >&2; exit 1; }
+# The preset treats warnings as errors; a folder that was configured before it did is configured again.
+if [ ! -e build/build.ninja ] || ! grep -q '^DRAFTSMITH_WERROR:[A-Z]*=ON$' build/CMakeCache.txt; then
+  cmake --preset release >build.log 2>&1 || { cat build.log >&2; exit 1; }
   rm -f build.log
 fi
 # Quiet unless something has to be said: ninja rewrites one line on a terminal, and a pipe gets only failures.

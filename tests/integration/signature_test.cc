@@ -51,7 +51,7 @@ TEST(Signature, TenStepsOfEverythingElse) {
   run.config.draft.sliding_layers = {1};
   run.config.draft.sliding_window = 6;
   run.config.draft.vocab_size = 32;
-  run.config.train.loss = "dpace";
+  run.config.train.loss = LossKind::kDpace;
   run.config.train.soft_labels = 0.3;
   run.config.train.accumulation = 2;
   run.config.train.recompute = true;

@@ -1,5 +1,6 @@
 // `draftsmith bench`: how fast a training step and its head are on this machine.
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -11,9 +12,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/open_target.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/words.h"
 #include "draftsmith/bench/measure_head.h"
 #include "draftsmith/bench/measure_step.h"
 #include "draftsmith/nn/attention.h"
@@ -27,7 +30,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kMostRest = 0.10, kLeastMemoryRatio = 20, kMostHeadTime = 1.0;
 
 struct BenchArguments {
-  std::string shape = "small", compute = "bf16", batch;
+  std::string shape = "small", batch;
+  Compute compute = Compute::kBFloat16;
   std::int64_t threads = 0, repeats = 5, row = 0, anchors = 0, hidden = 5120;
   bool recompute = false, json = false, serve = false;
   double bars = 0;
@@ -67,7 +71,7 @@ Json step_json(const StepResult& result, const BenchArguments& arguments) {
   Json out = {{"shape", result.shape.name},
               {"row_tokens", result.shape.row_tokens},
               {"anchors", result.shape.anchors},
-              {"compute", arguments.compute},
+              {"compute", name_of(arguments.compute)},
               {"threads", at::get_num_threads()},
               {"step_seconds", result.median.seconds},
               {"tokens_per_second", static_cast<double>(result.shape.row_tokens) / result.median.seconds},
@@ -84,31 +88,31 @@ Json step_json(const StepResult& result, const BenchArguments& arguments) {
 }
 
 void print_step(const StepResult& result) {
-  std::printf("%s: row of %ld tokens, %ld anchors of %ld, %d threads\n", result.shape.name.c_str(),
-              static_cast<long>(result.shape.row_tokens), static_cast<long>(result.shape.anchors),
-              static_cast<long>(result.shape.drafter.block_size), at::get_num_threads());
-  std::printf("step          %8.3f s   %.0f tokens/s, %.0f GFLOP at %.0f GFLOP/s: %.3f of the GEMM rate (%.0f)\n",
-              result.median.seconds, static_cast<double>(result.shape.row_tokens) / result.median.seconds,
-              result.flops.total() / 1e9, result.flops.total() / result.median.seconds / 1e9, result.ratio(),
-              result.gemm_rate / 1e9);
+  fmt::print("{}: row of {} tokens, {} anchors of {}, {} threads\n", result.shape.name, result.shape.row_tokens,
+             result.shape.anchors, result.shape.drafter.block_size, at::get_num_threads());
+  fmt::print(
+      "step          {:8.3f} s   {:.0f} tokens/s, {:.0f} GFLOP at {:.0f} GFLOP/s: {:.3f} of the GEMM rate ({:.0f})\n",
+      result.median.seconds, static_cast<double>(result.shape.row_tokens) / result.median.seconds,
+      result.flops.total() / 1e9, result.flops.total() / result.median.seconds / 1e9, result.ratio(),
+      result.gemm_rate / 1e9);
   for (std::size_t part = 0; part < kNumStepParts; ++part) {
     const double seconds = result.median.parts[part], flops = part_flops(result.flops, part);
-    std::printf("  %-12s%8.3f s  %5.1f %%", kStepPartNames[part], seconds, 100 * seconds / result.median.seconds);
-    if (flops > 0) std::printf("   %.2f of the GEMM rate", flops / seconds / result.gemm_rate);
-    std::printf("\n");
+    fmt::print("  {:<12}{:8.3f} s  {:5.1f} %", kStepPartNames[part], seconds, 100 * seconds / result.median.seconds);
+    if (flops > 0) fmt::print("   {:.2f} of the GEMM rate", flops / seconds / result.gemm_rate);
+    fmt::print("\n");
   }
-  std::printf("  %-12s%8.3f s  %5.1f %%\n", "rest", result.median.rest(),
-              100 * result.median.rest() / result.median.seconds);
-  std::printf("memory beyond parameters, gradients, moments, embedding and head: %.2f GB\n",
-              static_cast<double>(result.extra_bytes) / 1e9);
+  fmt::print("  {:<12}{:8.3f} s  {:5.1f} %\n", "rest", result.median.rest(),
+             100 * result.median.rest() / result.median.seconds);
+  fmt::print("memory beyond parameters, gradients, moments, embedding and head: {}\n",
+             gigabytes_text(result.extra_bytes));
 }
 
 // One step for every line that comes in, so that another program can take turns with us; "memory" asks for bytes.
 void serve(const BenchArguments& arguments) {
-  StepMeasure measure(shape_of(arguments), place_from_text(arguments.compute), arguments.recompute);
+  StepMeasure measure(shape_of(arguments), place_of(arguments.compute), arguments.recompute);
   if (!arguments.batch.empty()) measure.write_batch(arguments.batch);
   measure.step();
-  std::printf("{\"ready\": true}\n");
+  fmt::print("{{\"ready\": true}}\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
     Json out;
@@ -116,7 +120,7 @@ void serve(const BenchArguments& arguments) {
       out["extra_bytes"] = measure.extra_bytes();
     else
       out["seconds"] = measure.step().seconds;
-    std::printf("%s\n", out.dump().c_str());
+    fmt::print("{}\n", out.dump());
     std::fflush(stdout);
   }
 }
@@ -125,18 +129,18 @@ void run_step(const BenchArguments& arguments) {
   set_threads(arguments.threads);
   if (arguments.serve) return serve(arguments);
   const StepResult result =
-      measure_step(shape_of(arguments), place_from_text(arguments.compute), arguments.recompute, arguments.repeats);
+      measure_step(shape_of(arguments), place_of(arguments.compute), arguments.recompute, arguments.repeats);
   Json out = step_json(result, arguments);
   bool ok = true;
   if (arguments.bars > 0 && result.shape.held_ratio > 0) {
-    const bool held = attention_has_bf16_products() && arguments.compute == "bf16";
+    const bool held = attention_has_bf16_products() && arguments.compute == Compute::kBFloat16;
     ok = hold(out, "ratio_to_gemm", result.ratio(), result.shape.held_ratio * arguments.bars, true);
     ok &= hold(out, "rest", result.median.rest() / result.median.seconds, kMostRest / arguments.bars, false);
     out["bars_are_held"] = held;
     if (!held) ok = true;
   }
   if (arguments.json)
-    std::printf("%s\n", out.dump(2).c_str());
+    fmt::print("{}\n", out.dump(2));
   else
     print_step(result);
   require(ok, "the step of shape ", result.shape.name,
@@ -146,14 +150,14 @@ void run_step(const BenchArguments& arguments) {
 // Rows of 1k to 8k tokens, 64 to 512 anchors: what a step takes, and its attention beside the pairs it has to see.
 void run_growth(const BenchArguments& arguments) {
   set_threads(arguments.threads);
-  std::printf(
+  fmt::print(
       "| row | anchors | step, s | attention, s | pairs a head and layer, M | attention, ns a pair |\n"
       "| --- | --- | --- | --- | --- | --- |\n");
   for (const std::int64_t row : {1024, 2048, 4096, 8192}) {
     for (const std::int64_t anchors : {64, 128, 256, 512}) {
       StepShape shape = step_shape(arguments.shape);
       shape.row_tokens = row, shape.anchors = anchors;
-      StepMeasure measure(shape, place_from_text(arguments.compute), arguments.recompute);
+      StepMeasure measure(shape, place_of(arguments.compute), arguments.recompute);
       measure.step();
       StepTime best = measure.step();
       for (std::int64_t i = 1; i < arguments.repeats; ++i) {
@@ -163,8 +167,8 @@ void run_growth(const BenchArguments& arguments) {
       const double attention = best.parts[static_cast<std::size_t>(StepPart::kAttention)];
       const double pairs = measure.visible_pairs();
       const auto heads = static_cast<double>(shape.drafter.num_heads * shape.drafter.num_layers);
-      std::printf("| %ld | %ld | %.3f | %.3f | %.3f | %.2f |\n", static_cast<long>(row), static_cast<long>(anchors),
-                  best.seconds, attention, pairs / 1e6, attention / (pairs * heads) * 1e9);
+      fmt::print("| {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.2f} |\n", row, anchors, best.seconds, attention,
+                 pairs / 1e6, attention / (pairs * heads) * 1e9);
       std::fflush(stdout);
     }
   }
@@ -173,7 +177,7 @@ void run_growth(const BenchArguments& arguments) {
 void run_head(const BenchArguments& arguments) {
   set_threads(arguments.threads);
   const HeadShape shape{.hidden = arguments.hidden};
-  const std::vector<HeadTime> all = measure_head(shape, place_from_text(arguments.compute), arguments.repeats);
+  const std::vector<HeadTime> all = measure_head(shape, place_of(arguments.compute), arguments.repeats);
   Json out = {
       {"rows", shape.rows}, {"hidden", shape.hidden}, {"vocabulary", shape.vocab}, {"threads", at::get_num_threads()}};
   for (const HeadTime& time : all)
@@ -188,21 +192,20 @@ void run_head(const BenchArguments& arguments) {
   bool ok = hold(out, "memory of plain cross-entropy to ours", memory, kLeastMemoryRatio * share, true);
   ok &= hold(out, "time of ours to the best chunks", time, kMostHeadTime / share, false);
   if (arguments.json) {
-    std::printf("%s\n", out.dump(2).c_str());
+    fmt::print("{}\n", out.dump(2));
   } else {
-    std::printf("%ld rows, hidden %ld, vocabulary %ld\n", static_cast<long>(shape.rows),
-                static_cast<long>(shape.hidden), static_cast<long>(shape.vocab));
+    fmt::print("{} rows, hidden {}, vocabulary {}\n", shape.rows, shape.hidden, shape.vocab);
     for (const HeadTime& way : all)
-      std::printf("  %-22s%8.2f s   %6.0f MB beyond inputs and head\n", way.name.c_str(), way.median(),
-                  static_cast<double>(way.extra_bytes) / 1e6);
-    std::printf("%.1f x less memory than plain cross-entropy; %.2f x the time of the best chunks\n", memory, time);
+      fmt::print("  {:<22}{:8.2f} s   {:6.0f} MB beyond inputs and head\n", way.name, way.median(),
+                 static_cast<double>(way.extra_bytes) / 1e6);
+    fmt::print("{:.1f} x less memory than plain cross-entropy; {:.2f} x the time of the best chunks\n", memory, time);
   }
   require(ok || arguments.bars <= 0,
           "the head is slower or larger than its bars; see --json, and run again on a quiet machine");
 }
 
 void add_common(CLI::App& command, BenchArguments& arguments) {
-  command.add_option("--compute", arguments.compute, "bf16 or fp32")->capture_default_str();
+  add_choice(command, "--compute", arguments.compute);
   command.add_option("--threads", arguments.threads, "CPU threads; 0 = all cores")->capture_default_str();
   command.add_option("--repeats", arguments.repeats, "measured repeats")
       ->check(CLI::Range(1, 1000))

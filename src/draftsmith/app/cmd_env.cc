@@ -1,4 +1,5 @@
 // `draftsmith env`: what a bug report needs.
+#include <fmt/format.h>
 #include <llama.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
@@ -7,7 +8,6 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <string>
@@ -51,7 +51,7 @@ std::string system_name() {
   return "unknown";
 }
 
-void row(const char* name, const std::string& value) { std::printf("%-14s %s\n", name, value.c_str()); }
+void row(const char* name, const std::string& value) { fmt::print("{:<14} {}\n", name, value); }
 
 void run() {
   utsname kernel{};

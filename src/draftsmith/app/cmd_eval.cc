@@ -1,4 +1,6 @@
 // `draftsmith eval`: held-out prompts, decoded with and without the drafter.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -8,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
 #include "draftsmith/app/open_target.h"
@@ -15,6 +18,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/decode/evaluate.h"
+#include "draftsmith/decode/report.h"
 #include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/run/plot.h"
@@ -26,7 +30,7 @@ namespace {
 
 struct EvalArguments {
   std::string drafter, model, data, json, requests;
-  std::string compute = "bf16";
+  Compute compute = Compute::kBFloat16;
   std::int64_t prompts = -1, max_new_tokens = -1, threads = 0;  // -1: as the run's recipe says
   bool quiet = false;
 };
@@ -62,11 +66,10 @@ void add_to_plot(const std::filesystem::path& checkpoint, const EvalReport& repo
   const auto output = std::filesystem::absolute(checkpoint).parent_path().parent_path();
   if (!std::filesystem::exists(checkpoint / "state.json") || !std::filesystem::exists(output / "metrics.jsonl")) return;
   const double tau = report.all.acceptance.tau_over_steps();
-  char label[32];
-  std::snprintf(label, sizeof label, "tau %.2f", tau);
-  const PlotOptions options{.title = "Drafter for " + report.target,
-                            .points = {{read_train_state(checkpoint).seconds / 60, tau, label}}};
-  std::printf("plot: %s\n", write_plot(output, options).c_str());
+  const PlotOptions options{
+      .title = "Drafter for " + report.target,
+      .points = {{read_train_state(checkpoint).seconds / 60, tau, fmt::format("tau {:.2f}", tau)}}};
+  fmt::print("plot: {}\n", write_plot(output, options).string());
 }
 
 void run(const EvalArguments& arguments) {
@@ -81,7 +84,7 @@ void run(const EvalArguments& arguments) {
   EvalOptions options;
   options.prompts = arguments.prompts >= 0 ? arguments.prompts : defaults.prompts;
   options.max_new_tokens = arguments.max_new_tokens > 0 ? arguments.max_new_tokens : defaults.max_new_tokens;
-  options.place = place_from_text(arguments.compute);
+  options.place = place_of(arguments.compute);
   const EvalReport report = evaluate(*target, drafter, prompts, options, terminal.progress("decoding"));
   terminal.finish();
   if (!arguments.json.empty()) write_text_file(arguments.json, eval_report_json(report));
@@ -106,8 +109,7 @@ void add_eval(CLI::App& app) {
       ->add_option("--max-new-tokens", arguments->max_new_tokens,
                    "most tokens per prompt (default: the run's, else 128)")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--compute", arguments->compute, "type of the drafter's products: bf16 or fp32")
-      ->capture_default_str();
+  add_choice(*command, "--compute", arguments->compute, "type of the drafter's products: ");
   command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->add_option("--json", arguments->json, "write the whole report here");
   command->add_option("--write-requests", arguments->requests,

@@ -1,8 +1,9 @@
 // `draftsmith export`: a drafter for other programs.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -42,22 +43,21 @@ void run(const ExportArguments& arguments) {
   const at::Tensor head = head_rows(arguments, drafter);
   if (arguments.to == "hf") {
     export_hf(drafter, arguments.output, type, head);
-    std::printf("%s: drafter in z-lab's layout (%s)\n  z-lab, SGLang and vLLM load this folder\n",
-                arguments.output.c_str(), arguments.dtype.c_str());
+    fmt::print("{}: drafter in z-lab's layout ({})\n  z-lab, SGLang and vLLM load this folder\n", arguments.output,
+               arguments.dtype);
     if (!drafter.vocab.whole())
-      std::printf(
-          "  it drafts from %zu ids: vLLM reads that (d2t); z-lab's code and SGLang draft from all of them and accept "
+      fmt::print(
+          "  it drafts from {} ids: vLLM reads that (d2t); z-lab's code and SGLang draft from all of them and accept "
           "less,\n  train with draft.vocab_size: 0 for those\n",
           drafter.vocab.ids.size());
     return;
   }
   const auto model = target_path(arguments.model, folder);
   export_gguf(drafter, model, arguments.output, type, head);
-  std::printf(
-      "%s: drafter for llama.cpp (%s)\n  llama-speculative-simple -m %s -md %s --spec-type draft-dflash "
-      "--spec-draft-n-max %ld\n",
-      arguments.output.c_str(), arguments.dtype.c_str(), model.c_str(), arguments.output.c_str(),
-      static_cast<long>(drafter.drafter->max_drafts()));
+  fmt::print(
+      "{0}: drafter for llama.cpp ({1})\n  llama-speculative-simple -m {2} -md {0} --spec-type draft-dflash "
+      "--spec-draft-n-max {3}\n",
+      arguments.output, arguments.dtype, model.string(), drafter.drafter->max_drafts());
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // `draftsmith generate`: an answer, streamed, with or without a drafter.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "draftsmith/app/choice_option.h"
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
 #include "draftsmith/app/open_target.h"
@@ -23,7 +26,7 @@ namespace {
 
 struct GenerateArguments {
   std::string model, drafter, prompt, system;
-  std::string compute = "bf16";
+  Compute compute = Compute::kBFloat16;
   std::int64_t max_new_tokens = 256, threads = 0;
   double temperature = 0;
   bool raw = false;
@@ -77,12 +80,11 @@ class TextStream {
 };
 
 void print_figures(const DecodeResult& result, bool with_drafter) {
-  std::fprintf(stderr, "%zu tokens, %.1f tokens/s", result.tokens.size(), result.tokens_per_second());
+  fmt::print(stderr, "{} tokens, {:.1f} tokens/s", result.tokens.size(), result.tokens_per_second());
   if (with_drafter) {
     AcceptanceStats stats;
     stats.add_request(result.steps);
-    std::fprintf(stderr, ", tau %.2f over %ld whole steps", stats.tau_over_steps(),
-                 static_cast<long>(stats.num_steps()));
+    fmt::print(stderr, ", tau {:.2f} over {} whole steps", stats.tau_over_steps(), stats.num_steps());
   }
   std::fputc('\n', stderr);
 }
@@ -109,7 +111,7 @@ void run(const GenerateArguments& arguments) {
   DecodeResult result;
   if (with_drafter) {
     const LoadedDrafter drafter = read_drafter_folder(folder);
-    result = SpeculativeDecoder(*target, drafter, place_from_text(arguments.compute)).decode(prompt, options);
+    result = SpeculativeDecoder(*target, drafter, place_of(arguments.compute)).decode(prompt, options);
   } else {
     result = decode_plain(*target, prompt, options);
   }
@@ -131,7 +133,7 @@ void add_generate(CLI::App& app) {
   command->add_flag("--raw", a.raw, "the prompt is text to continue, not a chat message");
   command->add_option("--max-new-tokens", a.max_new_tokens, "most tokens of the answer")->capture_default_str();
   command->add_option("--temperature", a.temperature, "only 0 (greedy) for now")->capture_default_str();
-  command->add_option("--compute", a.compute, "type of the drafter's products: bf16 or fp32")->capture_default_str();
+  add_choice(*command, "--compute", a.compute, "type of the drafter's products: ");
   command->add_option("--threads", a.threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->footer(
       "Examples:\n"

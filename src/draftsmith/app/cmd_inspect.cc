@@ -1,9 +1,10 @@
 // `draftsmith inspect`: what a file or folder is, for people.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -13,8 +14,8 @@
 
 #include "draftsmith/app/commands.h"
 #include "draftsmith/app/drafter_paths.h"
-#include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/words.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/run/checkpoint.h"
@@ -25,9 +26,7 @@ namespace draftsmith {
 namespace fs = std::filesystem;
 namespace {
 
-void row(const std::string& name, const std::string& value) {
-  std::printf("  %-22s %s\n", name.c_str(), value.c_str());
-}
+void row(const std::string& name, const std::string& value) { fmt::print("  {:<22} {}\n", name, value); }
 
 template <class List>
 std::string joined(const List& list) {
@@ -49,7 +48,7 @@ std::string value_text(const GgufValue& value) {
     std::string operator()(const std::string& s) const { return s.size() > 60 ? s.substr(0, 57) + "..." : s; }
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(std::int64_t i) const { return std::to_string(i); }
-    std::string operator()(double d) const { return text_of(d); }
+    std::string operator()(double d) const { return fmt::format("{:g}", d); }
     std::string operator()(const std::vector<std::string>& v) const { return std::to_string(v.size()) + " strings"; }
     std::string operator()(const std::vector<std::int64_t>& v) const {
       return v.size() <= 16 ? joined(v) : std::to_string(v.size()) + " integers";
@@ -66,8 +65,8 @@ std::string value_text(const GgufValue& value) {
 void inspect_gguf(const fs::path& path, bool all_tensors) {
   const GgufFile file = read_gguf(path);
   const bool drafter = file.architecture() == "dflash";
-  std::printf("%s: GGUF version %u, %s\n", path.c_str(), file.version,
-              drafter ? "a DFlash drafter for llama.cpp" : "a model that can be a target if llama.cpp runs it");
+  fmt::print("{}: GGUF version {}, {}\n", path.string(), file.version,
+             drafter ? "a DFlash drafter for llama.cpp" : "a model that can be a target if llama.cpp runs it");
   std::map<std::string, std::int64_t> types;
   double parameters = 0, bytes = 0;
   for (const auto& tensor : file.tensors) {
@@ -80,7 +79,7 @@ void inspect_gguf(const fs::path& path, bool all_tensors) {
   std::string kinds;
   for (const auto& [name, count] : types) kinds += (kinds.empty() ? "" : ", ") + std::to_string(count) + " " + name;
   row("parameters", count_text(parameters));
-  row("tensors", std::to_string(file.tensors.size()) + " (" + kinds + "), " + count_text(bytes) + "B");
+  row("tensors", fmt::format("{} ({}), {}B", file.tensors.size(), kinds, count_text(bytes)));
   if (!drafter) row("head", file.find_tensor("output.weight") ? "output.weight" : "tied to the embedding");
   for (const auto& [key, value] : file.keys) row(key, value_text(value));
   if (!all_tensors) return;
@@ -94,27 +93,23 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
   const DrafterConfig& c = drafter.config();
   const std::int64_t parameters = num_parameters(*drafter.drafter);
   const bool checkpoint = fs::exists(folder / "state.json");
-  std::printf("%s: %s\n", folder.c_str(),
-              checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a DFlash drafter");
-  row("parameters", count_text(static_cast<double>(parameters)) + " (" + std::to_string(parameters) + ")");
-  row("layers", std::to_string(c.num_layers) + ", hidden " + std::to_string(c.hidden_size) + ", MLP " +
-                    std::to_string(c.intermediate_size));
-  row("heads", std::to_string(c.num_heads) + " query, " + std::to_string(c.num_kv_heads) + " key/value, of " +
-                   std::to_string(c.head_dim));
-  row("block size",
-      std::to_string(c.block_size) + " (up to " + std::to_string(drafter.drafter->max_drafts()) + " drafts a pass)");
-  row("taps", joined(c.target_layer_ids) + " of " + std::to_string(c.num_target_layers) + " target layers");
-  row("mask token", std::to_string(c.mask_token_id) + ", vocabulary " + std::to_string(c.vocab_size));
-  if (c.draft_vocab_size > 0) row("drafts from", std::to_string(c.draft_vocab_size) + " ids (d2t)");
-  row("rope base", text_of(c.rope_theta) + ", norm epsilon " + text_of(c.norm_eps));
+  fmt::print("{}: {}\n", folder.string(),
+             checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a DFlash drafter");
+  row("parameters", fmt::format("{} ({})", count_text(static_cast<double>(parameters)), parameters));
+  row("layers", fmt::format("{}, hidden {}, MLP {}", c.num_layers, c.hidden_size, c.intermediate_size));
+  row("heads", fmt::format("{} query, {} key/value, of {}", c.num_heads, c.num_kv_heads, c.head_dim));
+  row("block size", fmt::format("{} (up to {} drafts a pass)", c.block_size, drafter.drafter->max_drafts()));
+  row("taps", fmt::format("{} of {} target layers", joined(c.target_layer_ids), c.num_target_layers));
+  row("mask token", fmt::format("{}, vocabulary {}", c.mask_token_id, c.vocab_size));
+  if (c.draft_vocab_size > 0) row("drafts from", fmt::format("{} ids (d2t)", c.draft_vocab_size));
+  row("rope base", fmt::format("{:g}, norm epsilon {:g}", c.rope_theta, c.norm_eps));
   const auto sliding = std::count(c.layer_kinds.begin(), c.layer_kinds.end(), LayerKind::kSliding);
-  row("sliding layers",
-      sliding == 0 ? "none" : std::to_string(sliding) + ", window " + std::to_string(c.sliding_window));
+  row("sliding layers", sliding == 0 ? "none" : fmt::format("{}, window {}", sliding, c.sliding_window));
   if (checkpoint) {
     const TrainState state = read_train_state(folder);
-    row("step", std::to_string(state.step) + " of " + (state.total_steps ? std::to_string(state.total_steps) : "?"));
-    row("trained", count_text(static_cast<double>(state.tokens)) + " tokens in " + duration_text(state.seconds) +
-                       ", epoch " + std::to_string(state.epoch));
+    row("step", fmt::format("{} of {}", state.step, state.total_steps ? std::to_string(state.total_steps) : "?"));
+    row("trained", fmt::format("{} tokens in {}, epoch {}", count_text(static_cast<double>(state.tokens)),
+                               duration_text(state.seconds), state.epoch));
     row("target", state.target);
     row("seed", std::to_string(state.seed));
   }
@@ -133,14 +128,14 @@ void inspect_data_set(const std::string& name, const DataSet& data) {
     longest = std::max(longest, data.length(d));
     if (!data.kind.empty()) ++kinds[data.kind_of(d)];
   }
-  row(name, std::to_string(data.num_documents()) + " documents, " + std::to_string(data.num_tokens()) + " tokens, " +
-                std::to_string(supervised) + " supervised, longest " + std::to_string(longest));
+  row(name, fmt::format("{} documents, {} tokens, {} supervised, longest {}", data.num_documents(), data.num_tokens(),
+                        supervised, longest));
   for (const auto& [kind, count] : kinds) row("  " + kind, std::to_string(count));
 }
 
 void inspect_data_folder(const fs::path& folder) {
   const DataFolder data = read_data_folder(folder);
-  std::printf("%s: prepared data\n", folder.c_str());
+  fmt::print("{}: prepared data\n", folder.string());
   inspect_data_set("train", data.train);
   inspect_data_set("eval", data.eval);
   row("tokenizer digest", data.train.tokenizer_digest);
@@ -149,7 +144,7 @@ void inspect_data_folder(const fs::path& folder) {
 
 void inspect_safetensors(const fs::path& path) {
   const SafetensorsFile file(path);
-  std::printf("%s: safetensors, %zu tensors\n", path.c_str(), file.tensors().size());
+  fmt::print("{}: safetensors, {} tensors\n", path.string(), file.tensors().size());
   for (const auto& [key, value] : file.metadata()) row(key, value.size() > 80 ? value.substr(0, 77) + "..." : value);
   for (const auto& [name, info] : file.tensors()) row(name, name_of(info.dtype) + "  " + shape_text(info.shape));
 }

@@ -1,4 +1,6 @@
 // `draftsmith prepare`: chats in JSON lines -> a folder of token ids and loss masks.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -83,7 +85,7 @@ void run(const PrepareArguments& arguments) {
                                          terminal.progress("preparing"), terminal.notices());
   terminal.finish();
   std::fputs(summary.text().c_str(), stdout);
-  std::printf("written: %s\n", arguments.output.c_str());
+  fmt::print("written: {}\n", arguments.output);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // `draftsmith train`: from a recipe to checkpoints.
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -16,12 +18,14 @@
 #include "draftsmith/app/terminal.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/memory.h"
+#include "draftsmith/base/words.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/run/plan.h"
 #include "draftsmith/run/training_run.h"
 #include "draftsmith/store/gguf.h"
+#include "draftsmith/text/mask_token.h"
 
 namespace draftsmith {
 namespace {
@@ -45,15 +49,15 @@ void stop_on_signals() {
 }
 
 void print_summary(const TrainSummary& summary) {
-  std::printf("steps          %ld of %ld in %s\n", static_cast<long>(summary.steps),
-              static_cast<long>(summary.total_steps), duration_text(summary.minutes * 60).c_str());
-  std::printf("last window    loss %.3f, accuracy %.3f, accepted length %.3f\n", summary.loss, summary.accuracy,
-              summary.accepted_length);
+  fmt::print("steps          {} of {} in {}\n", summary.steps, summary.total_steps,
+             duration_text(summary.minutes * 60));
+  fmt::print("last window    loss {:.3f}, accuracy {:.3f}, accepted length {:.3f}\n", summary.loss, summary.accuracy,
+             summary.accepted_length);
   if (summary.eval_loss > 0)
-    std::printf("held out       loss %.3f, accuracy %.3f, accepted length %.3f\n", summary.eval_loss,
-                summary.eval_accuracy, summary.eval_accepted_length);
-  std::printf("checkpoint     %s\n", summary.checkpoint.c_str());
-  std::printf("next           draftsmith eval --drafter %s\n", summary.checkpoint.c_str());
+    fmt::print("held out       loss {:.3f}, accuracy {:.3f}, accepted length {:.3f}\n", summary.eval_loss,
+               summary.eval_accuracy, summary.eval_accepted_length);
+  fmt::print("checkpoint     {}\n", summary.checkpoint.string());
+  fmt::print("next           draftsmith eval --drafter {}\n", summary.checkpoint.string());
 }
 
 // Beside what is counted: products that oneDNN compiled for the shapes of rows, and the holes that small blocks of
@@ -87,25 +91,25 @@ void run(const TrainArguments& arguments) {
     std::fputs(run_config_to_yaml(config).c_str(), stdout);
     return;
   }
-  check_run_config(config);
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const DataFolder data = read_data_folder(config.data.path);
   const auto tokenizer = tokenizer_of(config.model.path, data.train, terminal.notices());
-  const auto target = open_target({.model = config.model.path,
-                                   .threads = config.threads,
-                                   .compute = config.train.compute,
-                                   .feature_weights = arguments.dry_run ? "native" : config.model.feature_weights,
-                                   .copy_folder = config.output,
-                                   .notice = terminal.notices()});
+  const auto target =
+      open_target({.model = config.model.path,
+                   .threads = config.threads,
+                   .compute = config.train.compute,
+                   .feature_weights = arguments.dry_run ? FeatureWeights::kNative : config.model.feature_weights,
+                   .copy_folder = config.output,
+                   .notice = terminal.notices()});
   const MaskTokenChoice mask = choose_mask_token(*tokenizer, config.draft.mask_token_id, target->info().vocab_size);
   if (!mask.why.empty()) terminal.notice("note: " + mask.why);
   const DrafterConfig drafter = resolve_drafter_config(config, target->info(), mask.id);
   if (arguments.dry_run) {
     const TrainPlan plan = plan_training(config, target->info(), data, drafter);
     std::int64_t bytes = bytes_with_target(*target, data.train, drafter, config) + plan.bytes() + kSmallThings;
-    if (config.model.feature_weights == "bf16") bytes += bf16_copy_bytes(config.model.path);
+    if (config.model.feature_weights == FeatureWeights::kBFloat16) bytes += bf16_copy_bytes(config.model.path);
     std::fputs(to_text(plan, config).c_str(), stdout);
-    std::printf("in all    %.2f GB with the program and the target\n", static_cast<double>(bytes) / 1e9);
+    fmt::print("in all    {} with the program and the target\n", gigabytes_text(bytes));
     return;
   }
   reset_peak_memory();
@@ -116,7 +120,7 @@ void run(const TrainArguments& arguments) {
   const TrainSummary summary = train(config, *target, data, drafter, arguments.resume, hooks);
   terminal.finish();
   print_summary(summary);
-  std::printf("peak memory    %.2f GB\n", static_cast<double>(peak_resident_bytes()) / 1e9);
+  fmt::print("peak memory    {}\n", gigabytes_text(peak_resident_bytes()));
   require(!summary.stopped_early, "stopped on request after step ", summary.steps, "; go on with: draftsmith train ",
           config.output, "/run.yaml --resume");
 }

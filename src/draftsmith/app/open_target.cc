@@ -21,18 +21,11 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, cons
 
 std::unique_ptr<Target> open_target(const OpenTarget& wanted) {
   set_threads(wanted.threads);
-  place_from_text(wanted.compute);
   return load_gguf_target(wanted.model, {.threads = wanted.threads,
                                          .compute = wanted.compute,
                                          .feature_weights = wanted.feature_weights,
                                          .copy_folder = wanted.copy_folder,
                                          .notice = wanted.notice});
-}
-
-Place place_from_text(const std::string& text) {
-  if (text == "bf16") return {.compute = at::kBFloat16};
-  if (text == "fp32") return {.compute = at::kFloat};
-  throw UsageError("--compute is bf16 or fp32, not " + text);
 }
 
 void set_threads(std::int64_t threads) {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "draftsmith/base/choices.h"
 #include "draftsmith/base/progress.h"
 #include "draftsmith/data/data_set.h"
-#include "draftsmith/draft/drafter.h"
 #include "draftsmith/target/target.h"
 #include "draftsmith/text/tokenizer.h"
 
@@ -16,10 +16,10 @@ namespace draftsmith {
 
 struct OpenTarget {
   std::filesystem::path model;
-  std::int64_t threads = 0;                // 0 = all cores
-  std::string compute = "bf16";            // type of embedding and head
-  std::string feature_weights = "native";  // and where a copy goes
-  std::filesystem::path copy_folder = {};
+  std::int64_t threads = 0;              // 0 = all cores
+  Compute compute = Compute::kBFloat16;  // type of embedding and head
+  FeatureWeights feature_weights = FeatureWeights::kNative;
+  std::filesystem::path copy_folder = {};  // where a copy of the weights goes
   NoticeFn notice = {};
 };
 
@@ -29,9 +29,6 @@ std::unique_ptr<Target> open_target(const OpenTarget& wanted);
 // The vocabulary of `model`, when `data` was prepared with it: UserError if not, a notice for another chat template.
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
                                         const NoticeFn& notice);
-
-// The CPU with products in "bf16" or "fp32"; UsageError for another word.
-Place place_from_text(const std::string& compute);
 
 // Threads for torch and the default of every engine; 0 = all cores.
 void set_threads(std::int64_t threads);

@@ -14,7 +14,7 @@
 #include "draftsmith/app/version.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/memory.h"
-#include "draftsmith/config/yaml.h"
+#include "draftsmith/config/nearest_name.h"
 #include "draftsmith/nn/large_blocks.h"
 
 namespace draftsmith {

@@ -1,15 +1,17 @@
 #include "draftsmith/app/terminal.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
+
+#include "draftsmith/base/words.h"
 
 namespace draftsmith {
 namespace {
 
+constexpr const char* kClearLine = "\r\033[K";
 constexpr double kTerminalEvery = 0.1;  // seconds between two drawings of the line
 constexpr double kPipeEvery = 10.0;     // seconds between two plain lines
 
@@ -22,43 +24,19 @@ std::size_t terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
 }
 
-std::string fixed(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
+void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
-  char text[48];
-  if (s >= 3600) {
-    std::snprintf(text, sizeof text, "%ldh %02ldm", s / 3600, s / 60 % 60);
-  } else if (s >= 60) {
-    std::snprintf(text, sizeof text, "%ldm %02lds", s / 60, s % 60);
-  } else {
-    std::snprintf(text, sizeof text, "%lds", s);
-  }
-  return text;
-}
-
-std::string count_text(double count) {
-  if (count >= 999.95e6) return fixed(count / 1e9, 1) + "G";
-  if (count >= 999.95e3) return fixed(count / 1e6, 1) + "M";
-  if (count >= 9999.5) return fixed(count / 1e3, 1) + "k";
-  return fixed(count, count < 10 && count != std::floor(count) ? 1 : 0);
-}
 
 std::string progress_line(const std::string& what, const Progress& progress, std::int64_t first_done, double seconds) {
   std::string line = what + "  " + count_text(static_cast<double>(progress.done));
   if (progress.total > 0) line += "/" + count_text(static_cast<double>(progress.total));
   if (!progress.unit.empty()) line += " " + progress.unit;
-  if (progress.total > 0) line += " (" + std::to_string(100 * progress.done / progress.total) + "%)";
+  if (progress.total > 0) line += fmt::format(" ({}%)", 100 * progress.done / progress.total);
   const double done = static_cast<double>(progress.done - first_done);
   if (done > 0 && seconds > 0) {
     const double rate = done / seconds;
-    line += rate >= 1 ? "  " + count_text(rate) + "/s" : "  " + fixed(1 / rate, 1) + " s each";
+    line += rate >= 1 ? "  " + count_text(rate) + "/s" : fmt::format("  {:.1f} s each", 1 / rate);
     if (progress.total > progress.done) {
       const double at_this_rate = static_cast<double>(progress.total - progress.done) / rate;
       line += "  " + duration_text(progress.seconds_left >= 0 ? progress.seconds_left : at_this_rate) + " left";
@@ -87,25 +65,25 @@ void Terminal::show(const std::string& what, const Progress& progress) {
   if (!fresh && !last && seconds_between(last_shown_, now) < (is_terminal_ ? kTerminalEvery : kPipeEvery)) return;
   last_shown_ = now;
   if (is_terminal_) {
-    std::fprintf(stderr, "\r\033[K%s", pending_.substr(0, terminal_width() - 1).c_str());
+    put(kClearLine + pending_.substr(0, terminal_width() - 1));
     std::fflush(stderr);
     line_open_ = true;
   } else if (!fresh || last) {
-    std::fprintf(stderr, "%s\n", pending_.c_str());
+    put(pending_ + "\n");
   }
   if (last) finish();
 }
 
 void Terminal::finish() {
-  if (line_open_) std::fprintf(stderr, "\r\033[K%s\n", pending_.c_str());
+  if (line_open_) put(kClearLine + pending_ + "\n");
   line_open_ = false;
   what_.clear();
   pending_.clear();
 }
 
 void Terminal::notice(const std::string& text) {
-  if (line_open_) std::fprintf(stderr, "\r\033[K");
-  std::fprintf(stderr, "%s\n", text.c_str());
+  if (line_open_) put(kClearLine);
+  put(text + "\n");
 }
 
 ProgressFn Terminal::progress(const std::string& what) {

@@ -35,10 +35,6 @@ class Terminal {
   std::int64_t first_done_ = 0;
 };
 
-// "1h 02m", "3m 20s", "12s".
-std::string duration_text(double seconds);
-// 1234567 -> "1.2M", 15300 -> "15.3k".
-std::string count_text(double count);
 // The same line that show() draws, for tests: rate and time left follow from done since first_done in `seconds`.
 std::string progress_line(const std::string& what, const Progress& progress, std::int64_t first_done, double seconds);
 

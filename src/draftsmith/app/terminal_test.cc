@@ -30,18 +30,5 @@ TEST(ProgressLine, HasNoTimeLeftWithoutATotal) {
   EXPECT_EQ(progress_line("reading", progress, 0, 2), "reading  20 rows  10/s");
 }
 
-TEST(DurationText, PicksTheUnit) {
-  EXPECT_EQ(duration_text(3.4), "3s");
-  EXPECT_EQ(duration_text(200), "3m 20s");
-  EXPECT_EQ(duration_text(3720), "1h 02m");
-}
-
-TEST(CountText, KeepsFourDigitsAndShortensTheRest) {
-  EXPECT_EQ(count_text(1234), "1234");
-  EXPECT_EQ(count_text(15300), "15.3k");
-  EXPECT_EQ(count_text(2.5), "2.5");
-  EXPECT_EQ(count_text(1703998720), "1.7G");
-}
-
 }  // namespace
 }  // namespace draftsmith

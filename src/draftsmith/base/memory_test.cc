@@ -8,7 +8,7 @@
 namespace draftsmith {
 namespace {
 
-TEST(Memory, ThePeakIsWhatWasHeldSinceTheReset) {
+TEST(MemoryBars, ThePeakIsWhatWasHeldSinceTheReset) {
   constexpr std::int64_t kSize = std::int64_t{64} << 20;
   const auto hold = [] {
     const auto block = std::make_unique<char[]>(kSize);

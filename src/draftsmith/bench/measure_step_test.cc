@@ -47,10 +47,10 @@ void expect_estimate(at::ScalarType compute, bool recompute) {
   EXPECT_NEAR(expected / measured, 1.0, 0.15) << measured / 1e6 << " MB";
 }
 
-TEST(StepMemory, OfABFloat16StepIsWithin15Percent) { expect_estimate(at::kBFloat16, false); }
-TEST(StepMemory, OfAFloatStepIsWithin15Percent) { expect_estimate(at::kFloat, false); }
-TEST(StepMemory, OfLayersComputedAgainInBFloat16IsWithin15Percent) { expect_estimate(at::kBFloat16, true); }
-TEST(StepMemory, OfLayersComputedAgainInFloatIsWithin15Percent) { expect_estimate(at::kFloat, true); }
+TEST(StepMemoryBars, OfABFloat16StepIsWithin15Percent) { expect_estimate(at::kBFloat16, false); }
+TEST(StepMemoryBars, OfAFloatStepIsWithin15Percent) { expect_estimate(at::kFloat, false); }
+TEST(StepMemoryBars, OfLayersComputedAgainInBFloat16IsWithin15Percent) { expect_estimate(at::kBFloat16, true); }
+TEST(StepMemoryBars, OfLayersComputedAgainInFloatIsWithin15Percent) { expect_estimate(at::kFloat, true); }
 
 }  // namespace
 }  // namespace draftsmith

@@ -3,15 +3,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/memory.h"
 #include "draftsmith/base/stopwatch.h"
+#include "draftsmith/base/words.h"
 #include "draftsmith/bench/random_batch.h"
 #include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/model/decoder_shape.h"
@@ -226,13 +227,6 @@ class Smoke {
   SmokeReport report_;
 };
 
-std::string with_commas(std::int64_t value) {
-  std::string digits = std::to_string(value);
-  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
 }  // namespace
 
 bool SmokeReport::all_ok() const {
@@ -264,7 +258,7 @@ DrafterConfig drafter_config_without_target(const RunConfig& config) {
 
 SmokeReport smoke(const RunConfig& config, const DrafterConfig& drafter, const SmokeOptions& options) {
   if (options.notice) options.notice("making parameters and head");
-  const Place place = place_of(config);
+  const Place place = place_of(config.train.compute);
   const std::unique_ptr<Drafter> made = random_drafter(drafter, place, place.compute, config.seed);
   return smoke(*made, random_frozen(drafter, place, 0.02, config.seed), config, options);
 }
@@ -276,23 +270,16 @@ SmokeReport smoke(Drafter& drafter, const Frozen& frozen, const RunConfig& confi
 }
 
 std::string to_text(const SmokeReport& report) {
-  char line[200];
-  std::snprintf(line, sizeof line, "parameters  %s (%.1fM)\n\n", with_commas(report.parameters).c_str(),
-                static_cast<double>(report.parameters) / 1e6);
-  std::string out = line;
+  std::string out = fmt::format("parameters  {} ({:.1f}M)\n\n", with_commas(report.parameters),
+                                static_cast<double>(report.parameters) / 1e6);
   out += "pass                      tokens  anchors    loss  accuracy   forward  head+loss  backward  peak memory\n";
-  for (const SmokePass& p : report.passes) {
-    std::snprintf(line, sizeof line, "%-24s %7lld %8lld %7.3f %9.5f %7.1f s  %7.1f s %7.1f s  %8.2f GiB\n",
-                  p.name.c_str(), static_cast<long long>(p.tokens), static_cast<long long>(p.anchors), p.loss,
-                  p.accuracy, p.forward_seconds, p.head_seconds, p.backward_seconds,
-                  static_cast<double>(p.peak_bytes) / (1 << 30));
-    out += line;
-  }
+  for (const SmokePass& p : report.passes)
+    out += fmt::format("{:<24} {:7} {:8} {:7.3f} {:9.5f} {:7.1f} s  {:7.1f} s {:7.1f} s  {:8.2f} GiB\n", p.name,
+                       p.tokens, p.anchors, p.loss, p.accuracy, p.forward_seconds, p.head_seconds, p.backward_seconds,
+                       static_cast<double>(p.peak_bytes) / (1 << 30));
   out += "\n";
-  for (const SmokeCheck& c : report.checks) {
-    std::snprintf(line, sizeof line, "%-6s %-62s %s\n", c.ok ? "ok" : "FAILED", c.name.c_str(), c.detail.c_str());
-    out += line;
-  }
+  for (const SmokeCheck& c : report.checks)
+    out += fmt::format("{:<6} {:<62} {}\n", c.ok ? "ok" : "FAILED", c.name, c.detail);
   return out;
 }
 

@@ -15,7 +15,7 @@ RunConfig small_recipe() {
   config.draft.layers = 2, config.draft.block_size = 4;
   config.draft.hidden_size = 64, config.draft.intermediate_size = 96;
   config.draft.heads = 4, config.draft.kv_heads = 2, config.draft.head_dim = 32;
-  config.train.compute = "fp32";
+  config.train.compute = Compute::kFloat32;
   return config;
 }
 
@@ -27,7 +27,7 @@ std::string failures(const SmokeReport& report) {
 }
 
 TEST(Smoke, ASmallDrafterPasses) {
-  for (const char* compute : {"fp32", "bf16"}) {
+  for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16}) {
     for (const bool recompute : {false, true}) {
       RunConfig config = small_recipe();
       config.train.compute = compute, config.train.recompute = recompute;

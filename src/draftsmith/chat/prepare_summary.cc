@@ -1,30 +1,29 @@
-// What prepare tells the user at its end.
-#include <iomanip>
-#include <sstream>
+#include "draftsmith/chat/prepare_summary.h"
 
-#include "draftsmith/chat/prepare.h"
+#include <fmt/format.h>
 
 namespace draftsmith {
 namespace {
 
-void print_counts(std::ostream& out, const char* name, const PrepareCounts& counts) {
-  out << name << ": " << counts.read << " rows read = " << counts.kept << " kept + " << counts.num_skipped()
-      << " skipped; " << counts.tokens << " tokens, " << counts.supervised_tokens << " supervised\n";
-  for (const auto& [reason, rows] : counts.skipped) out << "  skipped " << rows << ": " << reason << "\n";
-  for (const std::string& example : counts.examples) out << "    " << example << "\n";
+std::string counts_text(const char* name, const PrepareCounts& counts) {
+  std::string out =
+      fmt::format("{}: {} rows read = {} kept + {} skipped; {} tokens, {} supervised\n", name, counts.read, counts.kept,
+                  counts.num_skipped(), counts.tokens, counts.supervised_tokens);
+  for (const auto& [reason, rows] : counts.skipped) out += fmt::format("  skipped {}: {}\n", rows, reason);
+  for (const std::string& example : counts.examples) out += "    " + example + "\n";
   if (counts.answers_generated > 0) {
-    out << "  answers generated: " << counts.answers_generated << ", of which " << counts.answers_cut
-        << " stopped at the limit";
+    out += fmt::format("  answers generated: {}, of which {} stopped at the limit", counts.answers_generated,
+                       counts.answers_cut);
     if (counts.answers_retokenised > 0)
-      out << " and " << counts.answers_retokenised << " give other tokens when their text is read back";
-    out << "\n";
+      out += fmt::format(" and {} give other tokens when their text is read back", counts.answers_retokenised);
+    out += "\n";
   }
-  if (counts.documents_cut > 0) out << "  cut at the maximum length: " << counts.documents_cut << "\n";
-  if (counts.turns_left_out > 0) out << "  answers that are not supervised: " << counts.turns_left_out << "\n";
-  for (const auto& [kind, sums] : counts.kinds) {
-    out << "  " << std::left << std::setw(16) << kind << std::right << std::setw(8) << sums.documents << " documents"
-        << std::setw(10) << sums.tokens << " tokens" << std::setw(10) << sums.supervised_tokens << " supervised\n";
-  }
+  if (counts.documents_cut > 0) out += fmt::format("  cut at the maximum length: {}\n", counts.documents_cut);
+  if (counts.turns_left_out > 0) out += fmt::format("  answers that are not supervised: {}\n", counts.turns_left_out);
+  for (const auto& [kind, sums] : counts.kinds)
+    out += fmt::format("  {:<16}{:8} documents{:10} tokens{:10} supervised\n", kind, sums.documents, sums.tokens,
+                       sums.supervised_tokens);
+  return out;
 }
 
 }  // namespace
@@ -35,11 +34,6 @@ std::int64_t PrepareCounts::num_skipped() const {
   return sum;
 }
 
-std::string PrepareSummary::text() const {
-  std::ostringstream out;
-  print_counts(out, "train", train);
-  print_counts(out, "eval", eval);
-  return out.str();
-}
+std::string PrepareSummary::text() const { return counts_text("train", train) + counts_text("eval", eval); }
 
 }  // namespace draftsmith

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/config/choices.h"
+
 namespace draftsmith {
 
 struct ModelConfig {
-  std::string path;                        // the target: a GGUF file
-  std::string feature_weights = "native";  // weights for the hidden states of training: native | bf16 (a copy)
+  std::string path;  // the target: a GGUF file
+  FeatureWeights feature_weights = FeatureWeights::kNative;
   // Of the target, for what runs without its file (smoke); the file's own otherwise.
   std::int64_t vocab_size = 0;
   std::int64_t num_layers = 0;
@@ -38,7 +40,7 @@ struct DraftConfig {
   double norm_eps = 0;                       // 0 = the target's
   std::int64_t sliding_window = 0;           // 0 = no sliding layer
   std::vector<std::int64_t> sliding_layers;  // which layers slide (0-based)
-  std::string init = "random";               // random | target | path of a drafter folder
+  DraftInit init;
 };
 
 struct TrainConfig {
@@ -56,12 +58,12 @@ struct TrainConfig {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double adam_eps = 1e-8;
-  double clip = 1.0;           // global gradient norm; 0 = off
-  std::string loss = "decay";  // decay | dpace
-  double gamma = 0;            // 0 = by block size: 7, 5, 4 for 16, 10, 8
+  double clip = 1.0;  // global gradient norm; 0 = off
+  LossKind loss = LossKind::kDecay;
+  double gamma = 0;  // 0 = by block size: 7, 5, 4 for 16, 10, 8
   double dpace_alpha = 0.5;
-  double soft_labels = 0;                // share of KL(target || drafter) in the loss; 0 = the labels alone
-  std::string compute = "bf16";          // bf16 | fp32
+  double soft_labels = 0;  // share of KL(target || drafter) in the loss; 0 = the labels alone
+  Compute compute = Compute::kBFloat16;
   bool recompute = false;                // compute each layer again on the way back instead of keeping it
   std::int64_t feature_cache_mb = 4096;  // hidden states kept in memory for later epochs
   std::int64_t feature_disk_mb = 16384;  // then on disk, in the run's folder
@@ -88,16 +90,14 @@ struct RunConfig {
 };
 
 // Calls visit(section, key, field, help) for every field; `section` is "" for the top level. Works on const and
-// non-const.
+// non-const. The help of a choice leaves out what may be chosen: its list of names says that.
 template <class Config, class Visit>
 void visit_fields(Config& c, Visit visit) {
   visit("", "output", c.output, "folder of the run: checkpoints, metrics, the resolved configuration");
   visit("", "seed", c.seed, "everything random follows from it");
   visit("", "threads", c.threads, "CPU threads; 0 = all cores");
   visit("model", "path", c.model.path, "the target model, a GGUF file");
-  visit(
-      "model", "feature_weights", c.model.feature_weights,
-      "weights that give the hidden states: native, or bf16 (a copy in the run's folder, often several times faster)");
+  visit("model", "feature_weights", c.model.feature_weights, "weights that give the hidden states");
   visit("model", "vocab_size", c.model.vocab_size, "ids of the target, for `smoke` without its file");
   visit("model", "num_layers", c.model.num_layers, "layers of the target, for `smoke` without its file");
   visit("data", "path", c.data.path, "folder that `draftsmith prepare` wrote");
@@ -119,7 +119,7 @@ void visit_fields(Config& c, Visit visit) {
   visit("draft", "norm_eps", c.draft.norm_eps, "epsilon of the RMS norms; 0 = the target's");
   visit("draft", "sliding_window", c.draft.sliding_window, "window of the sliding layers; 0 = none");
   visit("draft", "sliding_layers", c.draft.sliding_layers, "which layers slide (0-based)");
-  visit("draft", "init", c.draft.init, "start: random, target (the target's last layers), or the path of a drafter");
+  visit("draft", "init", c.draft.init, "where the first weights come from");
   visit("train", "row_length", c.train.row_length, "tokens of a packed row");
   visit("train", "anchors_per_document", c.train.anchors_per_document, "most anchors drawn in one document");
   visit("train", "anchors_per_pack", c.train.anchors_per_pack, "most anchors in one packed row");
@@ -135,13 +135,13 @@ void visit_fields(Config& c, Visit visit) {
   visit("train", "beta2", c.train.beta2, "AdamW beta2");
   visit("train", "adam_eps", c.train.adam_eps, "AdamW epsilon");
   visit("train", "clip", c.train.clip, "largest global gradient norm; 0 = off");
-  visit("train", "loss", c.train.loss, "weights of the slots: decay or dpace");
+  visit("train", "loss", c.train.loss, "weights of the slots");
   visit("train", "gamma", c.train.gamma, "decay of the slot weights; 0 = by block size");
   visit("train", "dpace_alpha", c.train.dpace_alpha, "alpha of D-PACE");
   visit(
       "train", "soft_labels", c.train.soft_labels,
       "share of the divergence from the target's own distribution in the loss; the rest is the labels' cross-entropy");
-  visit("train", "compute", c.train.compute, "type of the matrix products: bf16 or fp32");
+  visit("train", "compute", c.train.compute, "type of the matrix products");
   visit("train", "recompute", c.train.recompute,
         "compute each layer again on the way back instead of keeping it: less memory, a third more work");
   visit("train", "feature_cache_mb", c.train.feature_cache_mb, "hidden states kept in memory");

@@ -9,12 +9,15 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <type_traits>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/strings.h"
+#include "draftsmith/config/nearest_name.h"
+#include "draftsmith/config/run_config_check.h"
 
 namespace draftsmith {
 namespace {
@@ -74,6 +77,17 @@ bool parse(const YAML::Node& node, std::string& out) {
   out = node.Scalar();
   return true;
 }
+template <Choice T>
+bool parse(const YAML::Node& node, T& out) {
+  const std::optional<T> choice = node.IsScalar() ? choice_from_text<T>(node.Scalar()) : std::nullopt;
+  if (choice) out = *choice;
+  return choice.has_value();
+}
+bool parse(const YAML::Node& node, DraftInit& out) {
+  const std::optional<DraftInit> init = node.IsScalar() ? draft_init_from_text(node.Scalar()) : std::nullopt;
+  if (init) out = *init;
+  return init.has_value();
+}
 bool parse(const YAML::Node& node, std::vector<std::int64_t>& out) {
   if (!node.IsSequence()) return false;
   out.clear();
@@ -89,6 +103,17 @@ const char* what_it_is(const bool&) { return "true or false"; }
 const char* what_it_is(const double&) { return "a number"; }
 const char* what_it_is(const std::string&) { return "text"; }
 const char* what_it_is(const std::vector<std::int64_t>&) { return "a list of whole numbers, as in [1, 2]"; }
+
+template <class Field>
+constexpr bool kHasChoices = Choice<Field> || std::is_same_v<Field, DraftInit>;
+
+// What may stand in a field whose values have names; "" for other fields.
+template <class Field>
+std::string choices_of(const Field&, Notes notes = Notes::kNone) {
+  if constexpr (Choice<Field>) return choices_text<Field>(notes);
+  if constexpr (std::is_same_v<Field, DraftInit>) return choices_text<DraftInit::Kind>(notes, kDraftInitFolder);
+  return "";
+}
 
 std::string found_in(const YAML::Node& node) {
   if (node.IsScalar()) return is_plain(node) ? node.Scalar() : "\"" + node.Scalar() + "\"";
@@ -122,7 +147,12 @@ bool with_field(RunConfig& config, const std::string& name, Use use) {
 void set_field(RunConfig& config, const std::string& name, const YAML::Node& value, const std::string& where) {
   const bool found = with_field(config, name, [&](auto& field) {
     if (parse(value, field)) return;
-    throw UsageError(text_of(where, ": ", name, " must be ", what_it_is(field), ", not ", shown(found_in(value))));
+    using Field = std::decay_t<decltype(field)>;
+    if constexpr (kHasChoices<Field>)
+      throw UsageError(
+          text_of(where, ": ", name, " is ", shown(found_in(value)), ", but it must be ", choices_of(field)));
+    else
+      throw UsageError(text_of(where, ": ", name, " must be ", what_it_is(field), ", not ", shown(found_in(value))));
   });
   if (!found) throw UsageError(text_of(where, ": unknown key ", shown(name), suggestion(name, known_names().keys)));
 }
@@ -201,8 +231,9 @@ void assign(RunConfig& config, const std::string& assignment) {
   const bool quoted = value.starts_with('"') || value.starts_with('\'');
   bool done = false;
   with_field(config, name, [&](auto& field) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::string>) {
-      if (!quoted) field = value, done = true;
+    using Field = std::decay_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, std::string> || std::is_same_v<Field, DraftInit>) {
+      if (!quoted) done = parse(YAML::Node(value), field);
     }
   });
   if (done) return;
@@ -243,6 +274,12 @@ std::string printed(const std::string& value) {
   return out.c_str();
 }
 
+template <Choice T>
+std::string printed(T value) {
+  return name_of(value);
+}
+std::string printed(const DraftInit& init) { return printed(name_of(init)); }
+
 enum class Comments { kNone, kHelp };
 
 std::string print(const RunConfig& config, Comments comments) {
@@ -251,8 +288,11 @@ std::string print(const RunConfig& config, Comments comments) {
     if (current != section) out += text_of("\n", section, ":\n"), current = section;
     const std::string line = text_of(current.empty() ? "" : "  ", key, ": ", printed(field));
     out += line;
-    if (comments == Comments::kHelp)
-      out += text_of(std::string(line.size() < 34 ? 34 - line.size() : 1, ' '), "# ", help);
+    if (comments == Comments::kHelp) {
+      const std::string choices = choices_of(field, Notes::kShown);
+      out += text_of(std::string(line.size() < 34 ? 34 - line.size() : 1, ' '), "# ", help, choices.empty() ? "" : ": ",
+                     choices);
+    }
     out += "\n";
   });
   return out;

@@ -21,10 +21,4 @@ std::string run_config_to_yaml(const RunConfig& config);
 // The same with each field's help as a comment: documentation of the format.
 std::string run_config_help();
 
-// Refuses, by key, values that cannot be (block_size 1, negative rates, unknown loss or compute ...).
-void check_run_config(const RunConfig& config);
-
-// The known name nearest to `name` (smallest edit distance, at most half its length), or "".
-std::string nearest_name(const std::string& name, std::span<const std::string> known);
-
 }  // namespace draftsmith

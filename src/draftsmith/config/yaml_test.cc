@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/config/nearest_name.h"
+#include "draftsmith/config/run_config_check.h"
 
 namespace draftsmith {
 namespace {
@@ -43,7 +45,7 @@ TEST(ConfigYaml, ValuesReachTheirFields) {
   EXPECT_EQ(config.seed, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(config.model.path, "a b.gguf");
   EXPECT_EQ(config.draft.taps, (std::vector<std::int64_t>{1, 9, 4}));
-  EXPECT_EQ(config.draft.init, "123");
+  EXPECT_EQ(config.draft.init, DraftInit::from_folder("123"));
   EXPECT_EQ(config.train.learning_rate, 1e-3);
   EXPECT_EQ(config.train.warmup, 5.0);
   EXPECT_EQ(config.train.beta1, 0.5);
@@ -136,6 +138,12 @@ struct Scramble {
   void operator()(const char*, const char*, double& field, const char*) { field = 1.0 / static_cast<double>(++n); }
   void operator()(const char*, const char*, std::vector<std::int64_t>& field, const char*) { field = {++n, ++n}; }
   void operator()(const char*, const char*, std::string& field, const char*) { field = "text " + std::to_string(++n); }
+  template <Choice T>
+  void operator()(const char*, const char*, T& field, const char*) {
+    for (const auto& choice : names_of(field))
+      if (choice.value != T(field)) return void(field = choice.value);
+  }
+  void operator()(const char*, const char*, DraftInit& field, const char*) { field = DraftInit::from_folder("a: b"); }
 };
 
 TEST(ConfigYaml, PrintedTextReadsBackTheSame) {
@@ -147,10 +155,7 @@ TEST(ConfigYaml, PrintedTextReadsBackTheSame) {
   config.draft.num_taps = 2;
   config.draft.layers = 900;
   config.train.min_learning_rate = config.train.learning_rate / 3;
-  config.train.loss = "dpace";
-  config.train.compute = "fp32";
   config.train.soft_labels = 0.25;
-  config.model.feature_weights = "bf16";
   for (const std::string path : {"a", "a: b", "", " x ", "#", "null", "~", "-", "'\"\\", "\ttab\nline", "[1]", "true",
                                  "\xc3\xa9", "1e5", "/a/b.c", "*x", "&y"}) {
     config.model.path = path;
@@ -161,6 +166,10 @@ TEST(ConfigYaml, PrintedTextReadsBackTheSame) {
     EXPECT_EQ(back.train.learning_rate, config.train.learning_rate);
     EXPECT_EQ(back.seed, config.seed);
     EXPECT_EQ(back.draft.taps, config.draft.taps);
+    EXPECT_EQ(back.draft.init, config.draft.init);
+    EXPECT_EQ(back.train.loss, config.train.loss);
+    EXPECT_EQ(back.train.compute, config.train.compute);
+    EXPECT_EQ(back.model.feature_weights, config.model.feature_weights);
   }
 }
 
@@ -172,6 +181,25 @@ TEST(ConfigYaml, HelpIsAValidFileThatExplainsEveryKey) {
     EXPECT_NE(help.find(std::string(key) + ": "), std::string::npos) << key;
     EXPECT_NE(help.find(std::string("# ") + text), std::string::npos) << key;
   });
+}
+
+TEST(ConfigYaml, HelpNamesEveryChoice) {
+  const std::string help = run_config_help();
+  EXPECT_NE(help.find("# type of the matrix products: bf16 or fp32\n"), std::string::npos);
+  EXPECT_NE(help.find(": native or bf16 (a copy in the run's folder, often several times faster)\n"),
+            std::string::npos);
+  EXPECT_NE(help.find(": random, target (the target's last layers) or the path of a drafter\n"), std::string::npos);
+}
+
+TEST(ConfigYaml, ChoicesAreReadByTheirNames) {
+  const RunConfig config =
+      read("model:\n  feature_weights: bf16\ndraft:\n  init: target\n", {"train.loss=dpace", "train.compute=\"fp32\""});
+  EXPECT_EQ(config.model.feature_weights, FeatureWeights::kBFloat16);
+  EXPECT_EQ(config.draft.init.kind, DraftInit::Kind::kTarget);
+  EXPECT_EQ(config.train.loss, LossKind::kDpace);
+  EXPECT_EQ(config.train.compute, Compute::kFloat32);
+  EXPECT_EQ(read("", {"draft.init=a: b#c"}).draft.init, DraftInit::from_folder("a: b#c"));
+  EXPECT_EQ(read("", {"draft.init=random"}).draft.init, DraftInit());
 }
 
 TEST(NearestName, IsAtMostHalfTheLengthAway) {
@@ -240,7 +268,16 @@ TEST(CheckRunConfig, ImpossibleValuesAreRefusedByKey) {
   expect_refused("", {"draft.heads is 6", "draft.kv_heads, 4"}, {"draft.heads=6", "draft.kv_heads=4"});
   expect_refused("", {"draft.num_taps is 3", "2 as draft.taps lists"}, {"draft.taps=[1,2]", "draft.num_taps=3"});
   expect_refused("", {"train.loss is 'none', but it must be decay or dpace"}, {"train.loss=none"});
+  expect_refused("", {"train.compute is 'fp16', but it must be bf16 or fp32"}, {"train.compute=fp16"});
+  expect_refused("", {"model.feature_weights is 'bf8', but it must be native or bf16"}, {"model.feature_weights=bf8"});
+  expect_refused("", {"draft.init is 'empty', but it must be random, target or the path of a drafter"},
+                 {"draft.init="});
+  expect_refused("train:\n  loss: [decay]\n", {"run.yaml:2: train.loss is 'a list', but it must be decay or dpace"});
   EXPECT_NO_THROW(read("", {"draft.sliding_window=8", "draft.sliding_layers=[0,2]"}));
+  expect_refused("", {"draft.sliding_layers holds 2; layers are numbered 0 to 1"},
+                 {"draft.layers=2", "draft.sliding_layers=[2]", "draft.sliding_window=8"});
+  expect_refused("", {"draft.sliding_window and draft.sliding_layers go together"}, {"draft.sliding_layers=[1]"});
+  expect_refused("", {"train.epochs is 0, but it must be between 1 and"}, {"train.epochs=0"});
 }
 
 TEST(Recipes, EveryOneLoads) {

@@ -39,6 +39,8 @@ struct DataSet {
   void add_document(std::span<const std::int32_t> tokens, std::span<const std::uint8_t> mask);
 };
 
+// ---- the files: data_set_io.cc --------------------------------------------------------------------------------------
+
 // Reads one file; refuses, by name, a tensor that is missing, of another type, or inconsistent with the others.
 DataSet read_data_set(const std::filesystem::path& file);
 

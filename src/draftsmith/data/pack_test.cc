@@ -121,16 +121,27 @@ TEST(PackPlan, OrderFollowsSeedAndEpoch) {
   EXPECT_NE(first, plan_packs(data, options).rows);
 }
 
-TEST(PackPlan, HundredThousandDocumentsAreQuickAndWellFilled) {
+DataSet hundred_thousand_documents() {
   Rng rng(5, RngPurpose::kTest);
   std::vector<std::int64_t> lengths;
   for (int i = 0; i < 100000; ++i) lengths.push_back(20 + rng.below(300));
-  const DataSet data = all_supervised(lengths);
+  return all_supervised(lengths);
+}
+
+TEST(PackPlanBars, HundredThousandDocumentsTakeTwoSeconds) {
+  const DataSet data = hundred_thousand_documents();
   PackOptions options;
   options.row_length = 512;
   const auto start = std::chrono::steady_clock::now();
-  const PackPlan plan = plan_packs(data, options);
+  plan_packs(data, options);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+TEST(PackPlan, HundredThousandDocumentsAreWellFilled) {
+  const DataSet data = hundred_thousand_documents();
+  PackOptions options;
+  options.row_length = 512;
+  const PackPlan plan = plan_packs(data, options);
   const double filled = static_cast<double>(data.num_tokens()) / (512.0 * static_cast<double>(plan.rows.size()));
   EXPECT_GT(filled, 0.98);
 }

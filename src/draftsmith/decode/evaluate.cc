@@ -1,11 +1,11 @@
 #include "draftsmith/decode/evaluate.h"
 
 #include <ATen/core/Tensor.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "draftsmith/base/check.h"
@@ -104,11 +104,8 @@ void judge(EvalReport& report) {
 }
 
 std::string progress_detail(const EvalGroup& all) {
-  std::ostringstream text;
-  text.precision(3);
-  text << "tau " << all.acceptance.tau_over_steps() << "  plain " << all.plain_tokens_per_second()
-       << " tokens/s  drafted " << all.drafted_tokens_per_second() << " tokens/s";
-  return text.str();
+  return fmt::format("tau {:.3g}  plain {:.3g} tokens/s  drafted {:.3g} tokens/s", all.acceptance.tau_over_steps(),
+                     all.plain_tokens_per_second(), all.drafted_tokens_per_second());
 }
 
 }  // namespace

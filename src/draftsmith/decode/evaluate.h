@@ -77,7 +77,4 @@ std::vector<std::int64_t> choose_prompts(const DataSet& eval, const TargetInfo& 
 EvalReport evaluate(Target& target, const LoadedDrafter& drafter, const DataSet& eval, const EvalOptions& options,
                     const ProgressFn& progress);
 
-std::string eval_report_json(const EvalReport& report);   // indented, ends with a newline
-std::string eval_report_table(const EvalReport& report);  // for people
-
 }  // namespace draftsmith

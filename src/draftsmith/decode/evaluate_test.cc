@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "draftsmith/decode/fake_target.h"
+#include "draftsmith/decode/report.h"
 #include "draftsmith/draft/drafter_folder.h"
 
 namespace draftsmith {

@@ -1,10 +1,8 @@
-// The report of an evaluation as JSON and as a table. Conventions are said in both: what tau counts, which steps are
-// left out.
-#include <iomanip>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include "draftsmith/decode/report.h"
 
-#include "draftsmith/decode/evaluate.h"
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
 
 namespace draftsmith {
 namespace {
@@ -52,13 +50,11 @@ nlohmann::ordered_json json_of(const RequestReport& request) {
   return json;
 }
 
-void row(std::ostream& out, const std::string& name, const EvalGroup& group) {
+std::string row(const std::string& name, const EvalGroup& group) {
   const double plain = group.plain_tokens_per_second(), drafted = group.drafted_tokens_per_second();
-  out << std::left << std::setw(16) << name << std::right << std::setw(9) << group.acceptance.num_requests()
-      << std::setw(8) << group.acceptance.num_steps() << std::setprecision(3) << std::setw(11)
-      << group.acceptance.tau_over_steps() << std::setw(14) << group.acceptance.tau_over_requests()
-      << std::setprecision(1) << std::setw(12) << plain << std::setw(12) << drafted << std::setprecision(2)
-      << std::setw(10) << (plain > 0 ? drafted / plain : 0) << "\n";
+  return fmt::format("{:<16}{:9}{:8}{:11.3f}{:14.3f}{:12.1f}{:12.1f}{:10.2f}\n", name, group.acceptance.num_requests(),
+                     group.acceptance.num_steps(), group.acceptance.tau_over_steps(),
+                     group.acceptance.tau_over_requests(), plain, drafted, plain > 0 ? drafted / plain : 0.0);
 }
 
 }  // namespace
@@ -83,26 +79,25 @@ std::string eval_report_json(const EvalReport& report) {
 }
 
 std::string eval_report_table(const EvalReport& report) {
-  std::ostringstream out;
-  out << std::fixed << "target " << report.target << ", block size " << report.block_size << ", at most "
-      << report.max_new_tokens << " tokens a request\n\n";
-  out << "prompts         requests   steps  tau/steps  tau/requests       plain     drafted  speed-up\n"
-      << "                                                              tokens/s    tokens/s\n";
-  row(out, "all", report.all);
-  for (const EvalGroup& group : report.kinds) row(out, group.kind, group);
-  out << "\ntau = accepted drafts + 1 per step; " << report.all.acceptance.num_cut_steps()
-      << " steps cut by the limit or an end id are left out\n";
-  out << "accepted per slot:";
+  std::string out = fmt::format("target {}, block size {}, at most {} tokens a request\n\n", report.target,
+                                report.block_size, report.max_new_tokens);
+  out +=
+      "prompts         requests   steps  tau/steps  tau/requests       plain     drafted  speed-up\n"
+      "                                                              tokens/s    tokens/s\n";
+  out += row("all", report.all);
+  for (const EvalGroup& group : report.kinds) out += row(group.kind, group);
+  out += fmt::format(
+      "\ntau = accepted drafts + 1 per step; {} steps cut by the limit or an end id are left out\naccepted per slot:",
+      report.all.acceptance.num_cut_steps());
   std::int64_t slot = 0;
-  for (const double share : report.all.acceptance.acceptance_per_slot()) {
-    out << "  " << ++slot << ": " << std::setprecision(1) << 100 * share << "%";
-  }
-  out << "\nlossless: " << (report.lossless() ? "yes" : "NO") << " (" << report.num_failures << " failures, "
-      << report.num_ties << " ties in " << report.requests.size() << " requests; noise " << std::setprecision(4)
-      << report.noise << " over " << report.num_compared_positions << " positions)\n";
+  for (const double share : report.all.acceptance.acceptance_per_slot())
+    out += fmt::format("  {}: {:.1f}%", ++slot, 100 * share);
+  out += fmt::format("\nlossless: {} ({} failures, {} ties in {} requests; noise {:.4f} over {} positions)\n",
+                     report.lossless() ? "yes" : "NO", report.num_failures, report.num_ties, report.requests.size(),
+                     report.noise, report.num_compared_positions);
   if (report.num_skipped > 0)
-    out << report.num_skipped << " held-out documents could not be decoded and were skipped\n";
-  return out.str();
+    out += fmt::format("{} held-out documents could not be decoded and were skipped\n", report.num_skipped);
+  return out;
 }
 
 }  // namespace draftsmith

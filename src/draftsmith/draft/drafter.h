@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "draftsmith/base/choices.h"
 #include "draftsmith/base/rng.h"
 #include "draftsmith/data/pack.h"
 #include "draftsmith/draft/draft_vocab.h"

@@ -32,7 +32,7 @@ struct LossRow {
 // w_j = sum_{i>=j} C_i m_i; the model's own confidences, taken as constants; p_j is 0 for a label without a row.
 std::vector<float> block_weights(const LossOptions& options, const std::vector<float>& decay, const float* mask,
                                  const float* nll, const std::int32_t* labels) {
-  if (options.kind != "dpace") return decay;
+  if (options.kind != LossKind::kDpace) return decay;
   const auto size = static_cast<std::int64_t>(decay.size());
   std::vector<float> weights(decay.size(), 0.0f);
   std::vector<double> confidence(decay.size(), 0.0);
@@ -271,8 +271,6 @@ void LossSums::add(const LossSums& other) {
 LossResult head_loss(const at::Tensor& hidden, const at::Tensor& head, const BlockLabels& blocks,
                      const LossOptions& options, const at::Tensor& target_states) {
   const TimedPart timed(StepPart::kHead);
-  require(options.kind == "decay" || options.kind == "dpace", "loss '", options.kind,
-          "' is not known; use decay or dpace");
   DRAFTSMITH_ASSERT(hidden.scalar_type() == head.scalar_type() && hidden.size(1) == head.size(1));
   DRAFTSMITH_ASSERT(hidden.size(0) == blocks.num_blocks * blocks.block_size);
   DRAFTSMITH_ASSERT(options.soft_share == 0 ||

@@ -5,13 +5,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
 #include <vector>
+
+#include "draftsmith/config/choices.h"
 
 namespace draftsmith {
 
 struct LossOptions {
-  std::string kind = "decay";  // decay | dpace
+  LossKind kind = LossKind::kDecay;
   double gamma = 0;
   double dpace_alpha = 0.5;
   double soft_share = 0;  // of KL(target || drafter) in a row's loss; the rest is the label's cross-entropy

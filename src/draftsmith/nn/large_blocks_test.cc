@@ -19,6 +19,7 @@ class LargeBlocks : public testing::Test {
   void SetUp() override { reuse_large_blocks(); }
   void TearDown() override { release_large_blocks(); }
 };
+class LargeBlocksBars : public LargeBlocks {};  // what the process holds, which others on the machine can disturb
 
 TEST_F(LargeBlocks, ServeAgainWhenTheSizeIsNearlyTheSame) {
   at::Tensor tensor = filled(80);
@@ -31,7 +32,7 @@ TEST_F(LargeBlocks, ServeAgainWhenTheSizeIsNearlyTheSame) {
   EXPECT_NE(place_of(tensor), place);
 }
 
-TEST_F(LargeBlocks, NeverHoldMoreThanWasInUseAtOnce) {
+TEST_F(LargeBlocksBars, NeverHoldMoreThanWasInUseAtOnce) {
   const std::int64_t before = resident_bytes();
   at::Tensor a = filled(200), b = filled(100);
   const std::int64_t most = resident_bytes();
@@ -43,7 +44,7 @@ TEST_F(LargeBlocks, NeverHoldMoreThanWasInUseAtOnce) {
   }
 }
 
-TEST_F(LargeBlocks, AreGivenBackWhenAsked) {
+TEST_F(LargeBlocksBars, AreGivenBackWhenAsked) {
   const std::int64_t before = resident_bytes();
   filled(200);
   EXPECT_GT(resident_bytes() - before, 190 * kMega);

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "draftsmith/base/choices.h"
+
 namespace draftsmith {
 
 struct Place {
@@ -15,5 +17,10 @@ struct Place {
   // The same numbers in the compute type, here.
   at::Tensor put(const at::Tensor& x) const { return x.to(device, compute); }
 };
+
+// The CPU, with products in that type.
+inline Place place_of(Compute compute) {
+  return {.compute = compute == Compute::kFloat32 ? at::kFloat : at::kBFloat16};
+}
 
 }  // namespace draftsmith

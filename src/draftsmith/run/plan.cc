@@ -1,10 +1,10 @@
 #include "draftsmith/run/plan.h"
 
-#include <algorithm>
-#include <iomanip>
-#include <sstream>
+#include <fmt/format.h>
 
-#include "draftsmith/base/check.h"
+#include <algorithm>
+
+#include "draftsmith/base/words.h"
 #include "draftsmith/draft/families.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/train/rows.h"
@@ -12,16 +12,6 @@
 
 namespace draftsmith {
 namespace {
-
-std::string in_words(std::int64_t bytes) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(bytes < 10'000'000'000 ? 0 : 1);
-  if (bytes < 10'000'000'000)
-    out << static_cast<double>(bytes) / 1e6 << " MB";
-  else
-    out << static_cast<double>(bytes) / 1e9 << " GB";
-  return out.str();
-}
 
 void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
   RowSchedule schedule(data, config);
@@ -46,7 +36,7 @@ void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
 
 void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target) {
   const DrafterConfig& d = plan.drafter;
-  const auto element = static_cast<std::int64_t>(elementSize(place_of(config).compute));
+  const auto element = static_cast<std::int64_t>(elementSize(place_of(config.train.compute).compute));
   plan.bytes_parameters = plan.parameters * 12;
   const std::int64_t tables = target.tied_head ? target.vocab_size : 2 * target.vocab_size;
   plan.bytes_target_tables = (tables + d.draft_vocab_size) * target.hidden_size * element;
@@ -55,7 +45,7 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   const std::int64_t cache = config.train.feature_cache_mb << 20, token_bytes = plan.bytes_features / plan.tokens;
   plan.bytes_features_kept =
       std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
-  plan.bytes_step = drafter_shapes(d, place_of(config))
+  plan.bytes_step = drafter_shapes(d, place_of(config.train.compute))
                         ->step_bytes({.context = plan.longest_row,
                                       .anchors = plan.most_anchors,
                                       .recompute = config.train.recompute,
@@ -81,34 +71,33 @@ TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const
 }
 
 std::string to_text(const TrainPlan& plan, const RunConfig& config) {
-  std::ostringstream out;
   const DrafterConfig& d = plan.drafter;
-  out << "drafter   " << std::fixed << std::setprecision(1) << static_cast<double>(plan.parameters) / 1e6
-      << "M trainable parameters: " << d.num_layers << " layers, block " << d.block_size << ", hidden " << d.hidden_size
-      << ", MLP " << d.intermediate_size << ", heads " << d.num_heads << '/' << d.num_kv_heads << " of " << d.head_dim
-      << ", mask token " << d.mask_token_id << ", taps";
-  for (const std::int64_t tap : d.target_layer_ids) out << ' ' << tap;
-  out << " of " << d.num_target_layers << " layers";
-  if (d.draft_vocab_size > 0) out << ", drafts from " << d.draft_vocab_size << " of " << d.vocab_size << " ids";
-  out << '\n';
-  out << "data      " << plan.documents << " documents (" << plan.documents_cut << " cut, " << plan.documents_left_out
-      << " left out: no two supervised tokens in a row), " << plan.tokens << " tokens, " << plan.supervised_tokens
-      << " supervised; " << plan.eval_documents << " held-out documents\n";
-  out << "epoch     " << plan.rows << " rows of up to " << config.train.row_length << " tokens, " << plan.anchors
-      << " anchors, " << plan.steps_an_epoch << " steps of " << config.train.accumulation
-      << (config.train.accumulation == 1 ? " row" : " rows") << '\n';
-  out << "steps     ";
-  if (plan.total_steps > 0)
-    out << plan.total_steps << '\n';
-  else
-    out << "fitted to " << std::defaultfloat << config.train.max_minutes << " minutes after the first 20\n";
+  std::string out = fmt::format(
+      "drafter   {:.1f}M trainable parameters: {} layers, block {}, hidden {}, MLP {}, heads {}/{} of {}, mask token "
+      "{}, "
+      "taps {} of {} layers",
+      static_cast<double>(plan.parameters) / 1e6, d.num_layers, d.block_size, d.hidden_size, d.intermediate_size,
+      d.num_heads, d.num_kv_heads, d.head_dim, d.mask_token_id, fmt::join(d.target_layer_ids, " "),
+      d.num_target_layers);
+  if (d.draft_vocab_size > 0) out += fmt::format(", drafts from {} of {} ids", d.draft_vocab_size, d.vocab_size);
+  out += fmt::format(
+      "\ndata      {} documents ({} cut, {} left out: no two supervised tokens in a row), {} tokens, {} supervised; {} "
+      "held-out documents\n",
+      plan.documents, plan.documents_cut, plan.documents_left_out, plan.tokens, plan.supervised_tokens,
+      plan.eval_documents);
+  out += fmt::format("epoch     {} rows of up to {} tokens, {} anchors, {} steps of {} {}\n", plan.rows,
+                     config.train.row_length, plan.anchors, plan.steps_an_epoch, config.train.accumulation,
+                     config.train.accumulation == 1 ? "row" : "rows");
+  out += plan.total_steps > 0
+             ? fmt::format("steps     {}\n", plan.total_steps)
+             : fmt::format("steps     fitted to {:g} minutes after the first 20\n", config.train.max_minutes);
   const std::int64_t beyond = plan.bytes_features - (config.train.feature_cache_mb << 20);
   const std::int64_t on_disk = std::clamp<std::int64_t>(beyond, 0, config.train.feature_disk_mb << 20);
-  out << "memory    " << in_words(plan.bytes()) << " beside the target: parameters and moments "
-      << in_words(plan.bytes_parameters) << ", embedding and head " << in_words(plan.bytes_target_tables)
-      << ", features " << in_words(plan.bytes_features_kept) << " (and " << in_words(on_disk) << " on disk), a step "
-      << in_words(plan.bytes_step) << '\n';
-  return out.str();
+  return out + fmt::format(
+                   "memory    {} beside the target: parameters and moments {}, embedding and head {}, features {} (and "
+                   "{} on disk), a step {}\n",
+                   bytes_text(plan.bytes()), bytes_text(plan.bytes_parameters), bytes_text(plan.bytes_target_tables),
+                   bytes_text(plan.bytes_features_kept), bytes_text(on_disk), bytes_text(plan.bytes_step));
 }
 
 }  // namespace draftsmith

@@ -51,12 +51,12 @@ TEST(Plan, WhatDoesNotFitTheTargetIsRefusedByKey) {
   expect_refused(config, target, 39, "draft.hidden_size");
   expect_refused(run.config, target, 40, "draft.mask_token_id");
   config = run.config;
-  config.draft.sliding_layers = {2};
-  config.draft.sliding_window = 8;
-  expect_refused(config, target, 39, "draft.sliding_layers");
-  config.draft.sliding_layers = {1};
-  config.draft.sliding_window = 0;
-  expect_refused(config, target, 39, "draft.sliding_window");
+  config.draft.vocab_size = target.vocab_size + 1;
+  expect_refused(config, target, 39, "draft.vocab_size");
+  config = run.config;
+  config.draft.init.kind = DraftInit::Kind::kTarget;
+  config.draft.layers = target.num_layers + 1;
+  expect_refused(config, target, 39, "draft.layers is 9 and the target has 8");
 }
 
 TEST(Plan, CountsWhatAnEpochHolds) {

@@ -1,8 +1,10 @@
 #include "draftsmith/run/plot.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -82,16 +84,12 @@ struct Axis {
   }
 };
 
-std::string number_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", std::abs(value) < 1e-9 ? 0.0 : value);
-  return text;
-}
+std::string number_text(double value) { return fmt::format("{:.6g}", std::abs(value) < 1e-9 ? 0.0 : value); }
 
 // One panel of the picture in pixels.
 class Panel {
  public:
-  Panel(std::ostringstream& svg, double top, const Axis& x, const Axis& y) : svg_(svg), top_(top), x_(x), y_(y) {}
+  Panel(std::string& svg, double top, const Axis& x, const Axis& y) : svg_(svg), top_(top), x_(x), y_(y) {}
 
   void frame(const std::string& caption) {
     for (double v = y_.low; v <= y_.high + y_.tick / 2; v += y_.tick) {
@@ -108,22 +106,20 @@ class Panel {
   }
   void curve(const std::vector<Point>& points, const char* colour) {
     if (points.empty()) return;
-    svg_ << "<polyline fill=\"none\" stroke=\"" << colour << "\" stroke-width=\"1.6\" points=\"";
-    for (const Point& p : points) svg_ << px(p.minutes) << ',' << py(p.value) << ' ';
-    svg_ << "\"/>\n";
+    add("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" points=\"", colour);
+    for (const Point& p : points) add("{:g},{:g} ", px(p.minutes), py(p.value));
+    svg_ += "\"/>\n";
     if (points.size() == 1) dot(points[0], colour, "");
   }
   void dot(const Point& point, const char* colour, const std::string& label, LabelSide side = LabelSide::kAbove) {
-    svg_ << "<circle cx=\"" << px(point.minutes) << "\" cy=\"" << py(point.value) << "\" r=\"4\" fill=\"" << colour
-         << "\"/>\n";
+    add("<circle cx=\"{:g}\" cy=\"{:g}\" r=\"4\" fill=\"{}\"/>\n", px(point.minutes), py(point.value), colour);
     const bool at_right = px(point.minutes) > 0.7 * kRight;
     text(px(point.minutes) + (at_right ? -8 : 8), py(point.value) + (side == LabelSide::kAbove ? -8 : 18),
          at_right ? "end" : "start", colour, label);
   }
   void text(double x, double y, const char* anchor, const char* colour, const std::string& words) {
     if (words.empty()) return;
-    svg_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\" fill=\"" << colour << "\">"
-         << escaped(words) << "</text>\n";
+    add("<text x=\"{:g}\" y=\"{:g}\" text-anchor=\"{}\" fill=\"{}\">{}</text>\n", x, y, anchor, colour, escaped(words));
   }
   static constexpr double kLeft = 64, kRight = 796, kHeight = 220;
 
@@ -133,10 +129,13 @@ class Panel {
     return top_ + kHeight - (std::clamp(v, y_.low, y_.high) - y_.low) / (y_.high - y_.low) * kHeight;
   }
   void line(double x1, double y1, double x2, double y2, const char* colour) {
-    svg_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"" << colour
-         << "\"/>\n";
+    add("<line x1=\"{:g}\" y1=\"{:g}\" x2=\"{:g}\" y2=\"{:g}\" stroke=\"{}\"/>\n", x1, y1, x2, y2, colour);
   }
-  std::ostringstream& svg_;
+  template <class... Parts>
+  void add(fmt::format_string<Parts...> format, Parts&&... parts) {
+    fmt::format_to(std::back_inserter(svg_), format, std::forward<Parts>(parts)...);
+  }
+  std::string& svg_;
   double top_;
   Axis x_, y_;
 };
@@ -158,10 +157,9 @@ std::string picture(const Curves& curves, const PlotOptions& options) {
     if (!curve->empty()) end = std::max(end, curve->back().minutes);
   for (const Point& point : extra) end = std::max(end, point.minutes);
 
-  std::ostringstream svg;
-  svg.precision(6);
-  svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 820 640\" width=\"820\" height=\"640\" "
-         "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"820\" height=\"640\" fill=\"#ffffff\"/>\n";
+  std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 820 640\" width=\"820\" height=\"640\" "
+      "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"820\" height=\"640\" fill=\"#ffffff\"/>\n";
   const Axis time(0, end > 0 ? end : 1, 8);
   Axis loss = value_axis({&curves.loss, &curves.eval_loss}, 0, 1e-3);
   if (loss.high > kHighestLossShown) loss = Axis(0, kHighestLossShown, 5);
@@ -184,8 +182,7 @@ std::string picture(const Curves& curves, const PlotOptions& options) {
     below.dot(extra[i], "#1d7a3a", options.points[i].label, LabelSide::kBelow);
   below.text(Panel::kRight, 622, "end", "#444", text_of("minutes of training (", curves.steps, " steps)"));
   if (curves.loss.empty()) above.text(430, 190, "middle", "#444", "no metrics were recorded");
-  svg << "</svg>\n";
-  return svg.str();
+  return svg + "</svg>\n";
 }
 
 }  // namespace

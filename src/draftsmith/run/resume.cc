@@ -1,30 +1,31 @@
 #include "draftsmith/run/resume.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
-#include <sstream>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
-#include "draftsmith/store/files.h"
+#include "draftsmith/store/sha256.h"
 
 namespace draftsmith {
 namespace {
 
 template <class T>
 std::string to_words(const T& value) {
-  std::ostringstream out;
-  out.precision(17);
-  out << value;
-  return out.str();
+  if constexpr (std::is_floating_point_v<T>) return fmt::format("{:.17g}", static_cast<double>(value));
+  return fmt::format("{}", value);
 }
-std::string to_words(const std::vector<std::int64_t>& values) {
-  std::string out = "[";
-  for (const std::int64_t value : values) out += (out.size() > 1 ? ", " : "") + std::to_string(value);
-  return out + "]";
+std::string to_words(const std::vector<std::int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+template <Choice T>
+std::string to_words(const T& value) {
+  return name_of(value);
 }
+std::string to_words(const DraftInit& init) { return name_of(init); }
 
 std::map<std::string, std::string> values_of(const RunConfig& config) {
   std::map<std::string, std::string> out;

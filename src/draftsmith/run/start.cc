@@ -9,21 +9,22 @@ namespace draftsmith {
 
 std::unique_ptr<Drafter> starting_drafter(const RunConfig& config, const DrafterConfig& shape, Target& target,
                                           const NoticeFn& notice) {
-  const std::string& init = config.draft.init;
+  const DraftInit& init = config.draft.init;
   Rng rng(config.seed, RngPurpose::kInit);
-  if (init == "random" || init == "target") {
-    std::unique_ptr<Drafter> drafter = empty_drafter(shape, place_of(config));
+  if (init.kind != DraftInit::Kind::kFolder) {
+    std::unique_ptr<Drafter> drafter = empty_drafter(shape, place_of(config.train.compute));
     drafter->start_random(rng, target.head());
-    if (init == "target") drafter->start_from_target([&](const std::string& name) { return target.weight(name); });
+    if (init.kind == DraftInit::Kind::kTarget)
+      drafter->start_from_target([&](const std::string& name) { return target.weight(name); });
     return drafter;
   }
-  LoadedDrafter loaded = read_drafter_folder(init, place_of(config));
+  LoadedDrafter loaded = read_drafter_folder(init.path, place_of(config.train.compute));
   const DrafterDifference difference = first_difference(shape, loaded.config(), MayDiffer::kBlockAndVocabulary);
-  require(difference.key.empty(), "draft.init: the drafter in ", init, " has ", difference.key, " = ",
+  require(difference.key.empty(), "draft.init: the drafter in ", init.path, " has ", difference.key, " = ",
           difference.second, " but this run has ", difference.first, "; set draft.", difference.key,
           " to what the drafter has");
   if (loaded.config().block_size != shape.block_size && notice)
-    notice(text_of("the drafter in ", init, " was trained with block size ", loaded.config().block_size,
+    notice(text_of("the drafter in ", init.path, " was trained with block size ", loaded.config().block_size,
                    ", this run uses ", shape.block_size));
   return std::move(loaded.drafter);
 }

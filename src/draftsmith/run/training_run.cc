@@ -1,10 +1,10 @@
 #include "draftsmith/run/training_run.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -138,7 +138,7 @@ void Run::begin(bool resume) {
 
 void Run::take_over(const std::filesystem::path& checkpoint, LoadedDrafter& start) {
   const TrainState stored = read_train_state(checkpoint);
-  start = read_drafter_folder(checkpoint, place_of(config_));
+  start = read_drafter_folder(checkpoint, place_of(config_.train.compute));
   const bool same_steps = check_resume({.checkpoint = checkpoint,
                                         .state = stored,
                                         .stored_drafter = start.config(),
@@ -160,17 +160,12 @@ void Run::take_over(const std::filesystem::path& checkpoint, LoadedDrafter& star
 
 void Run::tell_vocab(const DraftVocab& vocab) const {
   if (vocab.whole()) return;
-  char text[160];
-  std::snprintf(text, sizeof text, "drafting from %zu of %lld ids: %.2f %% of the training labels have none of them",
-                vocab.ids.size(), static_cast<long long>(drafter_.vocab_size),
-                100 * share_outside(data_.train, vocab, drafter_.vocab_size));
-  std::string all = text;
-  if (data_.eval.num_documents() > 0) {
-    std::snprintf(text, sizeof text, ", %.2f %% of the held-out ones",
-                  100 * share_outside(data_.eval, vocab, drafter_.vocab_size));
-    all += text;
-  }
-  notice(all);
+  std::string text =
+      fmt::format("drafting from {} of {} ids: {:.2f} % of the training labels have none of them", vocab.ids.size(),
+                  drafter_.vocab_size, 100 * share_outside(data_.train, vocab, drafter_.vocab_size));
+  if (data_.eval.num_documents() > 0)
+    text += fmt::format(", {:.2f} % of the held-out ones", 100 * share_outside(data_.eval, vocab, drafter_.vocab_size));
+  notice(text);
 }
 
 // Known at once, or (max_minutes) after kMeasuredSteps. Until then the learning rate may not depend on the number of
@@ -203,12 +198,9 @@ void Run::fix_steps_before_the_first() {
 void Run::fit_steps() {
   const Pace measured = pace_->pace(trainer_->features());
   state_.total_steps = steps_in_time(measured);
-  char text[200];
-  std::snprintf(text, sizeof text,
-                "fitted to %g minutes: %lld steps (%.2f s a row, %.2f s for 1000 new tokens of the target)",
-                config_.train.max_minutes, static_cast<long long>(state_.total_steps), measured.seconds_a_row,
-                1000 * measured.seconds_a_token);
-  notice(text);
+  notice(fmt::format("fitted to {:g} minutes: {} steps ({:.2f} s a row, {:.2f} s for 1000 new tokens of the target)",
+                     config_.train.max_minutes, state_.total_steps, measured.seconds_a_row,
+                     1000 * measured.seconds_a_token));
   write_run_yaml();
 }
 
@@ -290,9 +282,9 @@ void Run::log(const StepReport& report, double rate) {
   summary_.accepted_length = line.figures.accepted_length;
   summary_.accuracy_per_slot = line.figures.accuracy_per_slot;
   if (hooks_.progress) {
-    char text[160];
-    std::snprintf(text, sizeof text, "loss %.3f  acc %.3f  accepted %.2f  lr %.1e  %.0f tok/s", line.figures.loss,
-                  line.figures.accuracy, line.figures.accepted_length, rate, line.tokens_per_second);
+    const std::string text =
+        fmt::format("loss {:.3f}  acc {:.3f}  accepted {:.2f}  lr {:.1e}  {:.0f} tok/s", line.figures.loss,
+                    line.figures.accuracy, line.figures.accepted_length, rate, line.tokens_per_second);
     hooks_.progress({.done = line.step,
                      .total = state_.total_steps,
                      .unit = "steps",

@@ -70,8 +70,8 @@ std::string refusal(const std::function<void()>& f) {
 }
 
 TEST(Train, ATinyDrafterLearnsAFixedChain) {
-  for (const char* compute : {"fp32", "bf16"}) {
-    TinyRun run(std::string("learn_") + compute);
+  for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16}) {
+    TinyRun run(std::string("learn_") + name_of(compute));
     run.config.train.compute = compute;
     train_long(run, 25);
     const TrainSummary summary = run_until(run, -1, false);
@@ -91,7 +91,7 @@ TEST(Train, TheSameSeedGivesTheSameBits) {
   for (TinyRun* run : {&a, &b, &other}) {
     run->config.train.max_steps = 4;
     run->config.threads = 2;
-    run->config.train.compute = "bf16";
+    run->config.train.compute = Compute::kBFloat16;
   }
   other.config.seed = 2;
   const TrainSummary first = run_until(a, -1, false), second = run_until(b, -1, false);
@@ -159,7 +159,7 @@ TEST(Train, StoppingAndResumingChangesNothing) {
       run->config.train.accumulation = 2;
       run->config.train.warmup = 5;
       run->config.train.max_steps = steps;
-      run->config.train.loss = threads == 2 ? "dpace" : "decay";
+      run->config.train.loss = threads == 2 ? LossKind::kDpace : LossKind::kDecay;
     }
     const TrainSummary whole = run_until(straight, -1, false);
     EXPECT_EQ(whole.steps, steps);
@@ -241,17 +241,26 @@ TEST(Train, AStepHasOneDenominatorHoweverItsRowsAreSplit) {
   EXPECT_NEAR(norm(together), norm(apart), 1e-4 * norm(together));
 }
 
+TrainSummary run_for_minutes(TinyRun& run, std::vector<std::string>* notices = nullptr) {
+  run.config.train.max_minutes = 0.04;
+  run.config.train.epochs = 100000;
+  run.config.train.log_every = 20;
+  run.target.seconds_a_token = 1e-4;
+  return run_until(run, -1, false, notices);
+}
+
+TEST(TrainBars, MinutesBecomeStepsThatTakeThem) {
+  TinyRun timed("timed_bars");
+  const TrainSummary summary = run_for_minutes(timed);
+  EXPECT_GT(summary.steps, 20);
+  EXPECT_LT(summary.minutes, 0.12);  // the machine may be busy
+}
+
 TEST(Train, MinutesBecomeStepsThatCanBeRepeated) {
   TinyRun timed("timed");
-  timed.config.train.max_minutes = 0.04;
-  timed.config.train.epochs = 100000;
-  timed.config.train.log_every = 20;
-  timed.target.seconds_a_token = 1e-4;
   std::vector<std::string> notices;
-  const TrainSummary summary = run_until(timed, -1, false, &notices);
-  EXPECT_GT(summary.steps, 20);
+  const TrainSummary summary = run_for_minutes(timed, &notices);
   EXPECT_EQ(summary.total_steps, summary.steps);
-  EXPECT_LT(summary.minutes, 0.12);  // the machine may be busy
   EXPECT_TRUE(std::any_of(notices.begin(), notices.end(), [](const std::string& notice) {
     return notice.find("fitted to 0.04 minutes") != std::string::npos;
   }));
@@ -322,7 +331,7 @@ TEST(Train, ADrafterFolderIsAStartIfItsShapeFits) {
   run.config.train.max_steps = 3;
   next.config.train.max_steps = 1;
   const TrainSummary first = run_until(run, -1, false);
-  next.config.draft.init = first.checkpoint.string();
+  next.config.draft.init = DraftInit::from_folder(first.checkpoint.string());
   const DrafterConfig drafter = resolve_drafter_config(next.config, next.target.info(), 39);
   EXPECT_TRUE(param_of(*starting_drafter(next.config, drafter, next.target, {}), "fc.weight")
                   .equal(param_of(*read_drafter_folder(first.checkpoint).drafter, "fc.weight")));

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/store/sha256.h"
 #include "draftsmith/store/test_folder.h"
 #include "draftsmith/store/whole_file.h"
 

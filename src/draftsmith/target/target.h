@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/base/choices.h"
 #include "draftsmith/model/decoder_shape.h"
 
 namespace draftsmith {
@@ -63,7 +64,7 @@ class Target {
   virtual ~Target() = default;
   virtual const TargetInfo& info() const = 0;
 
-  // Frozen, kept once: fp32 or bf16 as `dtype` asks ("bf16" | "fp32"). head() is the same tensor as embedding() when
+  // Frozen, kept once: fp32 or bf16 as `compute` asks. head() is the same tensor as embedding() when
   // tied.
   virtual at::Tensor embedding() = 0;  // [V, H]
   virtual at::Tensor head() = 0;       // [V, H]
@@ -91,12 +92,12 @@ class Target {
 };
 
 struct TargetOptions {
-  std::int64_t threads = 0;      // 0 = all cores
-  std::string compute = "bf16";  // type of embedding() and head(): bf16 | fp32
-  // Weights that features() runs on: "native", the file as it is; or "bf16", a copy of it in BF16 that is made once in
+  std::int64_t threads = 0;              // 0 = all cores
+  Compute compute = Compute::kBFloat16;  // type of embedding() and head()
+  // Weights that features() runs on: native, the file as it is; or bf16, a copy of it in BF16 that is made once in
   // `copy_folder`: several times faster where llama.cpp has no quick kernel for long passes over the file's own types.
   // Everything else always runs on the file itself.
-  std::string feature_weights = "native";
+  FeatureWeights feature_weights = FeatureWeights::kNative;
   std::filesystem::path copy_folder = {};
   std::function<void(const std::string&)> notice = {};  // told before the copy is written
 };

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/store/files.h"
+#include "draftsmith/store/sha256.h"
 
 namespace draftsmith {
 namespace {

@@ -1,10 +1,10 @@
-// Which id stands for "not yet known" in a block. A wrong one trains a drafter that no server can use, so each rule
-// checks.
+// A wrong mask token trains a drafter that no server can use, so each rule checks.
+#include "draftsmith/text/mask_token.h"
+
 #include <set>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/text/chat_template.h"
-#include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {
 namespace {

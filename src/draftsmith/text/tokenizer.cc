@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/store/files.h"
 #include "draftsmith/store/gguf.h"
+#include "draftsmith/store/sha256.h"
 #include "draftsmith/text/llama_log.h"
 
 namespace draftsmith {

@@ -1,10 +1,9 @@
 // The tokenizer of a GGUF file and the choice of the mask token.
-#include "draftsmith/text/tokenizer.h"
-
 #include <gtest/gtest.h>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/store/files.h"
+#include "draftsmith/text/mask_token.h"
 #include "draftsmith/text/text_test_models.h"
 
 namespace draftsmith {

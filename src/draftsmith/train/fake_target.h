@@ -139,7 +139,7 @@ struct TinyRun {
     config.draft.block_size = 4;
     config.draft.mask_token_id = 39;
     config.train.row_length = 64;
-    config.train.compute = "fp32";
+    config.train.compute = Compute::kFloat32;
     config.train.learning_rate = 1e-2;
     config.train.log_every = 1;
     config.train.save_every = 0;

@@ -27,7 +27,7 @@ DataSet held_out_documents(const DataFolder& data, const RunConfig& config) {
 std::int64_t held_out_cache_mb(const RunConfig& config) { return config.train.feature_cache_mb / 8; }
 
 RowSchedule::RowSchedule(const DataSet& data, const RunConfig& config) : data_(data), config_(config) {
-  require(config.train.epochs >= 1, "train.epochs is ", config.train.epochs, "; a run needs at least 1");
+  DRAFTSMITH_ASSERT(config.train.epochs >= 1);
   require(!plan(0).rows.empty(), "none of the ", data.num_documents(), " training documents in ", config.data.path,
           " has two supervised tokens in a row within ", std::min(config.data.max_length, config.train.row_length),
           " tokens: there is nothing to train on; raise data.max_length and train.row_length or prepare other data");

@@ -35,10 +35,6 @@ ObjectiveOptions objective_of(const TrainConfig& train) {
 
 }  // namespace
 
-Place place_of(const RunConfig& config) {
-  return {.compute = config.train.compute == "fp32" ? at::kFloat : at::kBFloat16};
-}
-
 Trainer::Trainer(TrainerParts parts)
     : config_(parts.config),
       data_(parts.data),

@@ -37,9 +37,6 @@ struct TrainerParts {
   NoticeFn notice;
 };
 
-// What train.compute asks for, on this machine's CPU.
-Place place_of(const RunConfig& config);
-
 class Trainer {
  public:
   // Keeps references to the configuration, the target and the data.

@@ -74,9 +74,7 @@ void fit_final_norm(DFlashParams& params, const at::Tensor& head) {
 
 void init_from_target(DFlashParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight) {
   const c10::NoGradGuard no_gradients;
-  require(config.num_layers <= config.num_target_layers,
-          "draft.init: target copies one target layer for each drafter layer, but ", config.num_layers,
-          " layers are asked for and the target has ", config.num_target_layers);
+  DRAFTSMITH_ASSERT(config.num_layers <= config.num_target_layers);  // resolve_drafter_config refuses more
   const Copier copier(target_weight);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const std::int64_t source = config.num_target_layers - config.num_layers + i;

@@ -9,14 +9,9 @@ namespace {
 std::vector<LayerKind> layer_kinds(const DraftConfig& draft) {
   std::vector<LayerKind> kinds(draft.layers, LayerKind::kFull);
   for (const std::int64_t layer : draft.sliding_layers) {
-    require(layer >= 0 && layer < draft.layers, "draft.sliding_layers names layer ", layer,
-            "; the drafter has layers 0 .. ", draft.layers - 1);
+    DRAFTSMITH_ASSERT(layer >= 0 && layer < draft.layers);  // check_run_config
     kinds[layer] = LayerKind::kSliding;
   }
-  require(draft.sliding_layers.empty() || draft.sliding_window > 0,
-          "draft.sliding_layers names layers but draft.sliding_window is ", draft.sliding_window, "; give the window");
-  require(draft.sliding_window == 0 || !draft.sliding_layers.empty(), "draft.sliding_window is ", draft.sliding_window,
-          " but draft.sliding_layers names no layer");
   return kinds;
 }
 
@@ -24,12 +19,11 @@ std::vector<LayerKind> layer_kinds(const DraftConfig& draft) {
 
 DrafterConfig resolve_drafter_config(const RunConfig& config, const DecoderShape& target, std::int32_t mask_token_id) {
   const DraftConfig& draft = config.draft;
-  require(draft.layers >= 1, "draft.layers is ", draft.layers, "; a drafter needs at least 1");
   require(draft.hidden_size == 0 || draft.hidden_size == target.hidden_size, "draft.hidden_size is ", draft.hidden_size,
           " but the target's is ", target.hidden_size, ", and the drafter shares its embedding and head; set it to 0");
   require(draft.vocab_size <= target.vocab_size, "draft.vocab_size is ", draft.vocab_size, " but the target has ",
           target.vocab_size, " ids; 0 drafts from all of them");
-  require(draft.init != "target" || draft.layers <= target.num_layers,
+  require(draft.init.kind != DraftInit::Kind::kTarget || draft.layers <= target.num_layers,
           "draft.init: target copies one target layer for each drafter layer, but draft.layers is ", draft.layers,
           " and the target has ", target.num_layers, "; set draft.init to random or take fewer layers");
   require(mask_token_id >= 0 && mask_token_id < target.vocab_size, "draft.mask_token_id is ", mask_token_id,

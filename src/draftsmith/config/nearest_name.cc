@@ -1,8 +1,8 @@
+#include "draftsmith/config/nearest_name.h"
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
-
-#include "draftsmith/config/yaml.h"
 
 namespace draftsmith {
 namespace {

@@ -1,12 +1,12 @@
-// What no run can be: each rule stands once, and its message names the key, the value and what would do.
-#include "draftsmith/base/check.h"
+// Each rule stands once, and its message names the key, the value and what would do.
+#include "draftsmith/config/run_config_check.h"
 
 #include <cmath>
 #include <limits>
 #include <set>
 
+#include "draftsmith/base/check.h"
 #include "draftsmith/base/strings.h"
-#include "draftsmith/config/yaml.h"
 
 namespace draftsmith {
 namespace {
@@ -83,7 +83,6 @@ void check_draft(const DraftConfig& draft) {
   if ((draft.sliding_window > 0) != !draft.sliding_layers.empty()) {
     throw UsageError("draft.sliding_window and draft.sliding_layers go together: one is set and the other is not");
   }
-  if (draft.init.empty()) refuse("draft.init", "empty", "random, target or the path of a drafter");
 }
 
 void check_train(const TrainConfig& train) {
@@ -106,13 +105,11 @@ void check_train(const TrainConfig& train) {
   share("train.beta2", train.beta2);
   positive("train.adam_eps", train.adam_eps);
   not_negative("train.clip", train.clip);
-  one_of("train.loss", train.loss, {"decay", "dpace"});
   not_negative("train.gamma", train.gamma);
   if (!(train.dpace_alpha >= 0 && train.dpace_alpha <= 1))
     refuse("train.dpace_alpha", train.dpace_alpha, "between 0 and 1");
   if (!(train.soft_labels >= 0 && train.soft_labels <= 1))
     refuse("train.soft_labels", train.soft_labels, "between 0 and 1");
-  one_of("train.compute", train.compute, {"bf16", "fp32"});
   within("train.feature_cache_mb", train.feature_cache_mb, 0, kMost);
   within("train.feature_disk_mb", train.feature_disk_mb, 0, kMost);
   within("train.save_every", train.save_every, 0, kMost);
@@ -126,7 +123,6 @@ void check_train(const TrainConfig& train) {
 void check_run_config(const RunConfig& config) {
   if (config.output.empty()) refuse("output", "empty", "the path of a folder");
   within("threads", config.threads, 0, 4096);
-  one_of("model.feature_weights", config.model.feature_weights, {"native", "bf16"});
   within("model.vocab_size", config.model.vocab_size, 0, kMostId);
   within("model.num_layers", config.model.num_layers, 0, 1 << 16);
   within("data.max_length", config.data.max_length, 2, kMostTokens);

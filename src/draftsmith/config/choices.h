@@ -1,0 +1,41 @@
+// The choices of a configuration that only rooms above it know; those of the rooms below stand in base/choices.h.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "draftsmith/base/choices.h"
+
+namespace draftsmith {
+
+// How the slots of a block are weighed.
+enum class LossKind { kDecay, kDpace };
+inline constexpr ChoiceName<LossKind> kLossKindNames[] = {{LossKind::kDecay, "decay"}, {LossKind::kDpace, "dpace"}};
+constexpr std::span<const ChoiceName<LossKind>> names_of(LossKind) { return kLossKindNames; }
+
+// Where a drafter's first weights come from: drawn, the target's last layers, or a drafter's folder.
+struct DraftInit {
+  enum class Kind { kRandom, kTarget, kFolder };
+  Kind kind = Kind::kRandom;
+  std::string path = {};  // of kFolder
+
+  static DraftInit from_folder(const std::string& path) { return {.kind = Kind::kFolder, .path = path}; }
+  bool operator==(const DraftInit&) const = default;
+};
+// A folder has no name of its own: whatever is none of these is its path.
+inline constexpr ChoiceName<DraftInit::Kind> kDraftInitNames[] = {
+    {DraftInit::Kind::kRandom, "random"}, {DraftInit::Kind::kTarget, "target", "the target's last layers"}};
+constexpr std::span<const ChoiceName<DraftInit::Kind>> names_of(DraftInit::Kind) { return kDraftInitNames; }
+inline constexpr const char* kDraftInitFolder = "the path of a drafter";
+
+inline std::string name_of(const DraftInit& init) {
+  return init.kind == DraftInit::Kind::kFolder ? init.path : name_of(init.kind);
+}
+// Nothing for empty text, which is no path either.
+inline std::optional<DraftInit> draft_init_from_text(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto kind = choice_from_text<DraftInit::Kind>(text);
+  return kind ? DraftInit{.kind = *kind} : DraftInit::from_folder(text);
+}
+
+}  // namespace draftsmith

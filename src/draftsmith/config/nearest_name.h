@@ -1,0 +1,12 @@
+// What a misspelt name was meant to be.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace draftsmith {
+
+// The known name nearest to `name` (smallest edit distance, at most half its length), or "".
+std::string nearest_name(const std::string& name, std::span<const std::string> known);
+
+}  // namespace draftsmith
