@@ -69,8 +69,8 @@ std::int64_t bytes_with_target(Target& target, const DataSet& data, const Drafte
     if (data.length(d) > data.length(longest)) longest = d;
   const std::int64_t most = std::min(config.data.max_length, config.train.row_length);
   const auto tokens = data.tokens_of(longest);
-  const std::span<const std::int32_t> read[] = {tokens.first(std::min<std::size_t>(tokens.size(), most))};
-  target.features(read, drafter.target_layer_ids, config.train.soft_labels > 0);
+  target.features(tokens.first(std::min<std::size_t>(tokens.size(), most)), drafter.target_layer_ids,
+                  config.train.soft_labels > 0);
   return resident_bytes();
 }
 

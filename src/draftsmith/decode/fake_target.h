@@ -28,8 +28,7 @@ class FakeTarget final : public Target {
   const TargetInfo& info() const override { return info_; }
   at::Tensor embedding() override { return embedding_; }
   at::Tensor head() override { return head_; }
-  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>>, std::span<const std::int64_t>,
-                                         bool) override;
+  DocumentFeatures features(std::span<const std::int32_t>, std::span<const std::int64_t>, bool) override { return {}; }
   std::vector<Answer> generate(std::span<const std::vector<std::int32_t>>, const GenerateOptions&,
                                const std::function<void(std::int64_t, const Answer&)>&) override;
   at::Tensor weight(const std::string&) override { return {}; }

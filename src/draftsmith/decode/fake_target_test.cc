@@ -83,11 +83,6 @@ FakeTarget::FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<st
   info_.end_ids = std::move(end_ids);
 }
 
-std::vector<DocumentFeatures> FakeTarget::features(std::span<const std::span<const std::int32_t>>,
-                                                   std::span<const std::int64_t>, bool) {
-  return {};
-}
-
 std::vector<Target::Answer> FakeTarget::generate(std::span<const std::vector<std::int32_t>>, const GenerateOptions&,
                                                  const std::function<void(std::int64_t, const Answer&)>&) {
   return {};

@@ -68,10 +68,10 @@ class Target {
   virtual at::Tensor embedding() = 0;  // [V, H]
   virtual at::Tensor head() = 0;       // [V, H]
 
-  // Each document alone, positions from 0. taps: 0-based layer outputs. Several documents may share a call of the
-  // engine.
-  virtual std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
-                                                 std::span<const std::int64_t> taps, bool want_final_state) = 0;
+  // The document alone, positions from 0; the figures do not depend on what was asked before. taps: 0-based layer
+  // outputs.
+  virtual DocumentFeatures features(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
+                                    bool want_final_state) = 0;
 
   virtual std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) = 0;
 

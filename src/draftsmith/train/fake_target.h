@@ -40,28 +40,25 @@ class FakeTarget : public Target {
   const TargetInfo& info() const override { return info_; }
   at::Tensor embedding() override { return embedding_; }
   at::Tensor head() override { return embedding_; }
-  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
-                                         std::span<const std::int64_t> taps, bool want_final_state) override {
-    std::vector<DocumentFeatures> out;
-    for (const auto document : documents) {
-      const auto length = static_cast<std::int64_t>(document.size());
-      at::Tensor rows = at::empty({length, static_cast<std::int64_t>(taps.size()) * info_.hidden_size}, at::kFloat);
-      for (std::int64_t t = 0; t < length; ++t)
-        for (std::size_t k = 0; k < taps.size(); ++k)
-          rows[t]
-              .narrow(0, static_cast<std::int64_t>(k) * info_.hidden_size, info_.hidden_size)
-              .copy_(state(document[t], t, taps[k]));
-      out.push_back({.taps = rows.to(at::kBFloat16), .final_state = {}});
-      // The head is the embedding: this state expects the next token of the document.
-      if (want_final_state) {
-        std::vector<std::int64_t> next(document.begin() + 1, document.end());
-        next.push_back(document.back());
-        out.back().final_state = embedding_.index_select(0, at::tensor(next)).to(at::kBFloat16);
-      }
-      tokens_computed += length;
-      if (seconds_a_token > 0)
-        std::this_thread::sleep_for(std::chrono::duration<double>(seconds_a_token * static_cast<double>(length)));
+  DocumentFeatures features(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
+                            bool want_final_state) override {
+    const auto length = static_cast<std::int64_t>(document.size());
+    at::Tensor rows = at::empty({length, static_cast<std::int64_t>(taps.size()) * info_.hidden_size}, at::kFloat);
+    for (std::int64_t t = 0; t < length; ++t)
+      for (std::size_t k = 0; k < taps.size(); ++k)
+        rows[t]
+            .narrow(0, static_cast<std::int64_t>(k) * info_.hidden_size, info_.hidden_size)
+            .copy_(state(document[t], t, taps[k]));
+    DocumentFeatures out{.taps = rows.to(at::kBFloat16), .final_state = {}};
+    // The head is the embedding: this state expects the next token of the document.
+    if (want_final_state) {
+      std::vector<std::int64_t> next(document.begin() + 1, document.end());
+      next.push_back(document.back());
+      out.final_state = embedding_.index_select(0, at::tensor(next)).to(at::kBFloat16);
     }
+    tokens_computed += length;
+    if (seconds_a_token > 0)
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds_a_token * static_cast<double>(length)));
     return out;
   }
   std::unique_ptr<TargetSession> session(std::span<const std::int64_t>, std::int64_t) override {

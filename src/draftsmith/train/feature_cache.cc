@@ -71,11 +71,9 @@ at::Tensor FeatureCache::features_of(const DocumentSpan& document) {
 at::Tensor FeatureCache::compute(const DocumentSpan& document) {
   const auto start = std::chrono::steady_clock::now();
   const std::span<const std::int32_t> tokens = data_.tokens_of(document.document).first(document.length);
-  const std::vector<DocumentFeatures> result =
-      target_.features(std::span(&tokens, 1), options_.taps, options_.with_final_state);
-  DRAFTSMITH_ASSERT(result.size() == 1);
-  at::Tensor rows = result[0].taps.to(at::kBFloat16);
-  if (options_.with_final_state) rows = at::cat({rows, result[0].final_state.to(at::kBFloat16)}, 1);
+  const DocumentFeatures features = target_.features(tokens, options_.taps, options_.with_final_state);
+  at::Tensor rows = features.taps.to(at::kBFloat16);
+  if (options_.with_final_state) rows = at::cat({rows, features.final_state.to(at::kBFloat16)}, 1);
   DRAFTSMITH_ASSERT(rows.size(0) == document.length && rows.size(1) == width_);
   computed_tokens_ += document.length;
   computed_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -1,7 +1,7 @@
 // Hidden states of the training documents, computed when first needed and kept for later epochs: in memory up to a
 // bound, then in a nameless file of the run's folder (gone with the process, however it ends), then computed again each
-// time. A document's features are the same bits in all three cases: the target sees each document in a call of its own,
-// so they cannot depend on its neighbours.
+// time. A document's features are the same bits in all three cases: the target's figures do not depend on what it read
+// before.
 #pragma once
 
 #include <ATen/core/Tensor.h>

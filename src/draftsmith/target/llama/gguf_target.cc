@@ -98,12 +98,12 @@ class GgufTarget final : public Target {
     return head_;
   }
 
-  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
-                                         std::span<const std::int64_t> taps, bool want_final_state) override {
+  DocumentFeatures features(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
+                            bool want_final_state) override {
     if (!taps.empty()) check_taps(taps, info().num_layers);
     std::optional<QuickKernels> quick;
     if (copied_) quick.emplace();
-    return features_->read(documents, taps, want_final_state);
+    return features_->read(document, taps, want_final_state);
   }
 
   std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) override {
