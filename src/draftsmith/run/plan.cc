@@ -8,6 +8,7 @@
 #include "draftsmith/draft/dflash/layer.h"
 #include "draftsmith/draft/dflash/step_memory.h"
 #include "draftsmith/draft/loss.h"
+#include "draftsmith/train/feature_cache.h"
 #include "draftsmith/train/rows.h"
 #include "draftsmith/train/trainer.h"
 
@@ -52,8 +53,9 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   const std::int64_t tables = target.tied_head ? target.vocab_size : 2 * target.vocab_size;
   plan.bytes_target_tables = (tables + d.draft_vocab_size) * target.hidden_size * element;
   const bool soft = config.train.soft_labels > 0;
-  plan.bytes_features = plan.tokens * (d.num_taps() + (soft ? 1 : 0)) * d.hidden_size * 2;
-  const std::int64_t cache = config.train.feature_cache_mb << 20, token_bytes = plan.bytes_features / plan.tokens;
+  const std::int64_t token_bytes = feature_width(d.num_taps(), soft, d.hidden_size).bytes();
+  plan.bytes_features = plan.tokens * token_bytes;
+  const std::int64_t cache = config.train.feature_cache_mb << 20;
   plan.bytes_features_kept =
       std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
   plan.bytes_step = step_peak_bytes(d, compute_of(config),

@@ -97,7 +97,7 @@ StepReport Trainer::step(double learning_rate) {
 LossResult Trainer::add_row(const Pack& pack, std::uint64_t step, std::uint64_t micro) {
   Rng rng(config_.seed, RngPurpose::kAnchors, {step, micro});
   const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
-  const at::Tensor features = features_.row(pack.documents, pack.length);
+  const PackFeatures features = features_.pack_features(pack.documents, pack.length);
   const BlockInputs blocks = block_inputs(pack, anchors);
   const at::Tensor hidden = forward(blocks, features);
   LossResult result = loss(hidden.detach(), blocks, features);
@@ -112,7 +112,7 @@ BlockInputs Trainer::block_inputs(const Pack& pack, const std::vector<std::int64
   return blocks;
 }
 
-LossResult Trainer::loss(const at::Tensor& hidden, const BlockInputs& blocks, const at::Tensor& features) const {
+LossResult Trainer::loss(const at::Tensor& hidden, const BlockInputs& blocks, const PackFeatures& features) const {
   if (loss_options_.soft_share == 0) return head_loss(hidden, head_, blocks, loss_options_);
   // The target says what it expects at a position in its state one position before.
   std::vector<std::int64_t> before;
@@ -120,17 +120,15 @@ LossResult Trainer::loss(const at::Tensor& hidden, const BlockInputs& blocks, co
   for (const std::int64_t anchor : blocks.anchors)
     for (std::int64_t j = 0; j < blocks.block_size; ++j)
       before.push_back(std::clamp<std::int64_t>(anchor + j - 1, 0, last));
-  const std::int64_t size = drafter_.hidden_size;
-  const at::Tensor states = features.narrow(1, features.size(1) - size, size)
-                                .index_select(0, at::tensor(before))
-                                .to(scalar_type_of(compute_));
+  const at::Tensor states = features.final_state.index_select(0, at::tensor(before)).to(scalar_type_of(compute_));
   return head_loss(hidden, head_, blocks, loss_options_, states);
 }
 
-at::Tensor Trainer::forward(const BlockInputs& blocks, const at::Tensor& features) const {
-  const at::Tensor taps = features.narrow(1, 0, drafter_.num_taps() * drafter_.hidden_size);
-  const ForwardInputs inputs{
-      .features = taps, .block_embeddings = embed(blocks), .blocks = &blocks, .recompute = config_.train.recompute};
+at::Tensor Trainer::forward(const BlockInputs& blocks, const PackFeatures& features) const {
+  const ForwardInputs inputs{.features = features.taps,
+                             .block_embeddings = embed(blocks),
+                             .blocks = &blocks,
+                             .recompute = config_.train.recompute};
   return drafter_forward(drafter_, params_, inputs, compute_);
 }
 
@@ -164,7 +162,7 @@ LossResult Trainer::evaluate() {
     const Pack pack = make_pack(held_out_, plan.rows[row], options);
     Rng rng(config_.seed, RngPurpose::kAnchors, {kHeldOutStream, row});
     const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
-    const at::Tensor features = held_out_features_.row(pack.documents, pack.length);
+    const PackFeatures features = held_out_features_.pack_features(pack.documents, pack.length);
     const BlockInputs blocks = block_inputs(pack, anchors);
     sums.add(loss(forward(blocks, features), blocks, features));
   }

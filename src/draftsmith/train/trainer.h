@@ -74,9 +74,9 @@ class Trainer {
  private:
   BlockInputs block_inputs(const Pack& pack, const std::vector<std::int64_t>& anchors) const;
   at::Tensor embed(const BlockInputs& blocks) const;
-  at::Tensor forward(const BlockInputs& blocks, const at::Tensor& features) const;
-  // The loss of hidden states [A*B, H] over the row's features, which end with the final states where labels are soft.
-  LossResult loss(const at::Tensor& hidden, const BlockInputs& blocks, const at::Tensor& features) const;
+  at::Tensor forward(const BlockInputs& blocks, const PackFeatures& features) const;
+  // The loss of hidden states [A*B, H]; soft labels come from the features' final states.
+  LossResult loss(const at::Tensor& hidden, const BlockInputs& blocks, const PackFeatures& features) const;
   // Adds the gradient of one row; returns its sums.
   LossResult add_row(const Pack& pack, std::uint64_t step, std::uint64_t micro);
 
