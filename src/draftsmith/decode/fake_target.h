@@ -19,11 +19,11 @@ std::string error_of(const std::function<void()>& action);
 // Whether `text` holds both parts.
 bool says(const std::string& text, const std::string& part1, const std::string& part2);
 
-class FakeTarget final : public Target {
+class TableTarget final : public Target {
  public:
   static constexpr std::int64_t kVocab = 24, kHidden = 16, kLayers = 6;
 
-  FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids);
+  TableTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids);
 
   const TargetInfo& info() const override { return info_; }
   at::Tensor embedding() override { return embedding_; }

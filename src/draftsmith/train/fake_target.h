@@ -22,9 +22,9 @@
 
 namespace draftsmith {
 
-class FakeTarget : public Target {
+class ChainTarget : public Target {
  public:
-  explicit FakeTarget(std::int64_t vocab = 40) {
+  explicit ChainTarget(std::int64_t vocab = 40) {
     info_.name = "fake";
     info_.num_layers = 8;
     info_.hidden_size = 32;
@@ -119,7 +119,7 @@ inline DataSet chain_data(std::int64_t documents, std::int64_t min_length, std::
 
 // A run of seconds in a folder of its own, removed at the end.
 struct TinyRun {
-  FakeTarget target;
+  ChainTarget target;
   DataFolder data;
   RunConfig config;
   std::filesystem::path folder;
