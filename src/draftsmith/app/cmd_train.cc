@@ -92,12 +92,13 @@ void run(const TrainArguments& arguments) {
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const DataFolder data = read_data_folder(config.data.path);
   const auto tokenizer = tokenizer_of(config.model.path, data.train, terminal.notices());
+  const LlamaOptions llama{.feature_weights = arguments.dry_run ? "native" : config.model.feature_weights,
+                           .copy_folder = config.output};
   const auto target = open_target({.model = config.model.path,
                                    .threads = config.threads,
                                    .compute = config.train.compute,
-                                   .feature_weights = arguments.dry_run ? "native" : config.model.feature_weights,
-                                   .copy_folder = config.output,
-                                   .notice = terminal.notices()});
+                                   .notice = terminal.notices(),
+                                   .llama = llama});
   const MaskTokenChoice mask = choose_mask_token(*tokenizer, config.draft.mask_token_id, target->info().vocab_size);
   if (!mask.why.empty()) terminal.notice("note: " + mask.why);
   const DrafterConfig drafter = resolve_drafter_config(config, target->info(), mask.id);

@@ -9,24 +9,25 @@
 #include "draftsmith/base/progress.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/drafter.h"
-#include "draftsmith/target/target.h"
+#include "draftsmith/target/open.h"
 #include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {
 
 struct OpenTarget {
   std::filesystem::path model;
-  std::int64_t threads = 0;                // 0 = all cores
-  std::string compute = "bf16";            // type of embedding and head
-  std::string feature_weights = "native";  // and where a copy goes
-  std::filesystem::path copy_folder = {};
+  std::int64_t threads = 0;      // 0 = all cores
+  std::string compute = "bf16";  // type of embedding and head
   NoticeFn notice = {};
+  LlamaOptions llama = {};
 };
 
 // Sets the thread count of the process and loads the model.
 std::unique_ptr<Target> open_target(const OpenTarget& wanted);
 
-// The vocabulary of `model`, when `data` was prepared with it: UserError if not, a notice for another chat template.
+// The vocabulary of `model`, of which the target can be opened too.
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& model);
+// The same, when `data` was prepared with it: UserError if not, a notice for another chat template.
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
                                         const NoticeFn& notice);
 

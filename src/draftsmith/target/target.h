@@ -1,12 +1,11 @@
 // The frozen target model: hidden states of documents for training, one-by-one or block passes for decoding, and the
-// embedding and head that the drafter shares. One interface; the engine is llama.cpp (any GGUF it runs, quantised as it
-// is). Everything is fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
+// embedding and head that the drafter shares. This is the interface; open.h picks the engine behind it. Everything is
+// fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -90,17 +89,11 @@ class Target {
   virtual at::Tensor weight(const std::string& gguf_name) = 0;
 };
 
+// What every engine is asked for.
 struct TargetOptions {
   std::int64_t threads = 0;      // 0 = all cores
   std::string compute = "bf16";  // type of embedding() and head(): bf16 | fp32
-  // Weights that features() runs on: "native", the file as it is; or "bf16", a copy of it in BF16 that is made once in
-  // `copy_folder`: several times faster where llama.cpp has no quick kernel for long passes over the file's own types.
-  // Everything else always runs on the file itself.
-  std::string feature_weights = "native";
-  std::filesystem::path copy_folder = {};
-  std::function<void(const std::string&)> notice = {};  // told before the copy is written
+  std::function<void(const std::string&)> notice = {};
 };
-// Checks the file before llama.cpp sees it, then loads it.
-std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options);
 
 }  // namespace draftsmith

@@ -24,7 +24,7 @@ void write_rows(std::span<const float> numbers, std::int64_t first_row, const at
 }  // namespace
 
 void FeatureReader::prepare(std::int64_t length, std::span<const std::int64_t> taps, bool want_final_state) {
-  const std::int64_t cells = std::max((length + 255) / 256 * 256, kRunTokens);
+  const std::int64_t cells = std::max(cells_for(length), kRunTokens);
   const bool same = context_ && std::equal(taps.begin(), taps.end(), taps_.begin(), taps_.end()) &&
                     wants_final_state_ == want_final_state && cells <= num_cells_;
   if (same) return;

@@ -12,6 +12,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/model/tap_rules.h"
+#include "draftsmith/target/llama/load.h"
 
 namespace draftsmith {
 namespace {
@@ -66,7 +67,8 @@ std::string bf16_copy_name(const std::filesystem::path& file) {
 
 class GgufTarget final : public Target {
  public:
-  GgufTarget(GgufWeights weights, const TargetOptions& options) : weights_(std::move(weights)) {
+  GgufTarget(GgufWeights weights, const TargetOptions& options, const LlamaOptions& llama)
+      : weights_(std::move(weights)) {
     require(options.compute == "bf16" || options.compute == "fp32", "compute must be bf16 or fp32, not \"",
             options.compute, "\"");
     require(options.threads >= 0, "threads must be 0 (all cores) or more, not ", options.threads);
@@ -82,8 +84,8 @@ class GgufTarget final : public Target {
     loaded->info = read_info(model, weights_);
     loaded->threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     loaded_ = std::move(loaded);
-    copied_ = options.feature_weights != "native";
-    features_ = std::make_unique<FeatureReader>(feature_model(options));
+    copied_ = llama.feature_weights != "native";
+    features_ = std::make_unique<FeatureReader>(feature_model(options, llama));
   }
 
   const TargetInfo& info() const override { return loaded_->info; }
@@ -123,14 +125,14 @@ class GgufTarget final : public Target {
   }
 
  private:
-  std::shared_ptr<const LoadedModel> feature_model(const TargetOptions& options) const {
-    if (options.feature_weights == "native") return loaded_;
-    require(options.feature_weights == "bf16", "model.feature_weights must be native or bf16, not \"",
-            options.feature_weights, "\"");
+  std::shared_ptr<const LoadedModel> feature_model(const TargetOptions& options, const LlamaOptions& llama) const {
+    if (llama.feature_weights == "native") return loaded_;
+    require(llama.feature_weights == "bf16", "model.feature_weights must be native or bf16, not \"",
+            llama.feature_weights, "\"");
     const std::filesystem::path& file = weights_.file().path;
-    const std::filesystem::path copy = options.copy_folder / bf16_copy_name(file);
+    const std::filesystem::path copy = llama.copy_folder / bf16_copy_name(file);
     if (!std::filesystem::exists(copy)) {
-      std::filesystem::create_directories(options.copy_folder);
+      std::filesystem::create_directories(llama.copy_folder);
       if (options.notice)
         options.notice(text_of("writing the target's weights as bf16 to ", copy.string(),
                                "; model.feature_weights: native does without"));
@@ -215,16 +217,11 @@ void LoadedModel::check_tokens(std::span<const std::int32_t> tokens, const std::
   }
 }
 
-TargetSession::Pass TargetSession::prefill(std::span<const std::int32_t> tokens) {
-  Pass pass = extend(tokens);
-  pass.logits = pass.logits.narrow(0, pass.logits.size(0) - 1, 1);
-  return pass;
-}
-
-std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options) {
+std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options,
+                                         const LlamaOptions& llama) {
   GgufWeights weights(file);
   check_is_target(weights.file());
-  return std::make_unique<GgufTarget>(std::move(weights), options);
+  return std::make_unique<GgufTarget>(std::move(weights), options, llama);
 }
 
 }  // namespace draftsmith

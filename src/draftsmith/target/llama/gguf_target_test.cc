@@ -15,6 +15,7 @@
 
 #include "draftsmith/store/safetensors.h"
 #include "draftsmith/store/test_folder.h"
+#include "draftsmith/target/llama/load.h"
 
 namespace draftsmith {
 namespace {

