@@ -31,7 +31,7 @@ class TableTarget final : public Target {
   DocumentFeatures features(std::span<const std::int32_t>, std::span<const std::int64_t>, bool) override { return {}; }
   std::vector<Answer> generate(std::span<const std::vector<std::int32_t>>, const GenerateOptions&,
                                const std::function<void(std::int64_t, const Answer&)>&) override;
-  at::Tensor weight(const std::string&) override { return {}; }
+  at::Tensor weight(const DecoderWeight&) override { return {}; }
   std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) override;
 
   // Always proposes `id`: with no attention and no MLP a masked slot's state is the mask's own embedding.

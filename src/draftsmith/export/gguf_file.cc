@@ -7,15 +7,13 @@
 #include <gguf.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/model/layer_names.h"
 #include "draftsmith/store/gguf.h"
 #include "draftsmith/store/whole_file.h"
 
@@ -114,30 +112,13 @@ void set_keys(gguf_context* out, const DrafterConfig& config, const GgufFile& ta
   set_u32(out, "general.quantization_version", GGML_QNT_VERSION);
 }
 
-std::string gguf_name(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kLayerNames = {
-      {{"input_layernorm.weight", "attn_norm.weight"},
-       {"self_attn.q_proj.weight", "attn_q.weight"},
-       {"self_attn.k_proj.weight", "attn_k.weight"},
-       {"self_attn.v_proj.weight", "attn_v.weight"},
-       {"self_attn.o_proj.weight", "attn_output.weight"},
-       {"self_attn.q_norm.weight", "attn_q_norm.weight"},
-       {"self_attn.k_norm.weight", "attn_k_norm.weight"},
-       {"post_attention_layernorm.weight", "ffn_norm.weight"},
-       {"mlp.gate_proj.weight", "ffn_gate.weight"},
-       {"mlp.up_proj.weight", "ffn_up.weight"},
-       {"mlp.down_proj.weight", "ffn_down.weight"}}};
+// llama.cpp's name of a parameter: the decoder's table, and what only a drafter has.
+std::string name_in_gguf(const std::string& name) {
   if (name == "fc.weight") return name;
   if (name == "hidden_norm.weight") return "enc.output_norm.weight";
-  if (name == "norm.weight") return "output_norm.weight";
-  DRAFTSMITH_ASSERT(name.starts_with("layers."));
-  const std::size_t dot = name.find('.', 7);
-  const std::string rest = name.substr(dot + 1);
-  for (const auto& [ours, theirs] : kLayerNames) {
-    if (rest == ours) return "blk." + name.substr(7, dot - 7) + "." + std::string(theirs);
-  }
-  DRAFTSMITH_ASSERT(!"a parameter without a GGUF name");
-  return {};
+  const auto weight = weight_of_hugging_face_name(name, /*prefix=*/"");
+  DRAFTSMITH_ASSERT(weight.has_value());
+  return gguf_name(*weight);
 }
 
 StoredType type_of_tensor(const at::Tensor& tensor, StoredType matrices) {
@@ -148,9 +129,9 @@ StoredType type_of_tensor(const at::Tensor& tensor, StoredType matrices) {
 template <class Visit>
 void visit_tensors(const LoadedDrafter& drafter, const at::Tensor& head, const Visit& visit) {
   visit_params(drafter.params,
-               [&](const std::string& name, const at::Tensor& tensor) { visit(name, gguf_name(name), tensor); });
+               [&](const std::string& name, const at::Tensor& tensor) { visit(name, name_in_gguf(name), tensor); });
   if (drafter.vocab.whole()) return;
-  visit("head", "output.weight", head);
+  visit("head", gguf_name({DecoderParam::kHead}), head);
   visit(kDraftVocabTensor, kDraftVocabTensor,
         at::tensor(std::vector<std::int64_t>(drafter.vocab.ids.begin(), drafter.vocab.ids.end())));
 }

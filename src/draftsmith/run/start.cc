@@ -2,6 +2,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/dflash/init.h"
+#include "draftsmith/model/layer_names.h"
 #include "draftsmith/run/resume.h"
 
 namespace draftsmith {
@@ -15,7 +16,7 @@ DrafterParams starting_params(const RunConfig& config, const DrafterConfig& draf
     init_random(params, rng);
     fit_final_norm(params, target.head());
     if (init == "target")
-      init_from_target(params, drafter, [&](const std::string& name) { return target.weight(name); });
+      init_from_target(params, drafter, [&](const DecoderWeight& weight) { return target.weight(weight); });
     return params;
   }
   LoadedDrafter loaded = read_drafter_folder(init);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "draftsmith/model/decoder_shape.h"
+#include "draftsmith/model/layer_names.h"
 
 namespace draftsmith {
 
@@ -84,9 +85,9 @@ class Target {
                                        const GenerateOptions& options,
                                        const std::function<void(std::int64_t index, const Answer&)>& on_answer) = 0;
 
-  // A weight of the target by its GGUF name, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k;
-  // undefined when the model has no such tensor. Used to start a drafter from the target's layers.
-  virtual at::Tensor weight(const std::string& gguf_name) = 0;
+  // A weight of the target, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k; undefined when
+  // the model has no such tensor. Used to start a drafter from the target's layers.
+  virtual at::Tensor weight(const DecoderWeight& weight) = 0;
 };
 
 // What every engine is asked for.

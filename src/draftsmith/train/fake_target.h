@@ -68,7 +68,7 @@ class ChainTarget : public Target {
                                const std::function<void(std::int64_t, const Answer&)>&) override {
     throw std::logic_error("no generation");
   }
-  at::Tensor weight(const std::string&) override { return {}; }
+  at::Tensor weight(const DecoderWeight&) override { return {}; }
 
   std::int64_t tokens_computed = 0;
   double seconds_a_token = 0;

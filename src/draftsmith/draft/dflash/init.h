@@ -4,21 +4,20 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <string>
 
 #include "draftsmith/draft/drafter.h"
+#include "draftsmith/model/layer_names.h"
 
 namespace draftsmith {
 
-// A target tensor by its GGUF name ("blk.7.attn_q.weight"), fp32 or bf16 [out, in], q and k rows in rotate-half order;
-// undefined when the target has none of that name.
-using TargetWeightFn = std::function<at::Tensor(const std::string& name)>;
+// A target tensor, fp32 or bf16 [out, in], q and k rows in rotate-half order; undefined when the target has none.
+using TargetWeightFn = std::function<at::Tensor(const DecoderWeight& weight)>;
 
 // Drafter layer i gets the attention and MLP matrices and the norm scales of target layer T - L + i, its input norm's
 // folded into q, k and v, so that context and block are read as the target reads a state; `norm` is the target's final
 // norm. fc passes the last tap through. q_norm and k_norm are the target's own, or else one number: the size its
 // queries and keys have for a normalised input of no preferred direction. UserError naming the tensor when the target
-// has none of that name or its shape is not the drafter's.
+// does not have it or its shape is not the drafter's.
 void init_from_target(DrafterParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight);
 
 // Lets the logits of a random start have a variance of 1 (with norm 1 they have that of the head's rows, for SmolLM2

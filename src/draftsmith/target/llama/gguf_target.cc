@@ -118,10 +118,11 @@ class GgufTarget final : public Target {
     return generate_answers(*loaded_, prompts, options, on_answer);
   }
 
-  at::Tensor weight(const std::string& name) override {
+  at::Tensor weight(const DecoderWeight& weight) override {
+    const std::string name = gguf_name(weight);
     if (weights_.find(name) == nullptr) return {};
     const at::Tensor rows = weights_.read(name, at::kFloat);
-    return is_rotated_in_neighbours(name, rows) ? neighbours_to_halves(rows, info().head_dim, rotated()) : rows;
+    return is_rotated_in_neighbours(weight.param, rows) ? neighbours_to_halves(rows, info().head_dim, rotated()) : rows;
   }
 
  private:
@@ -151,9 +152,9 @@ class GgufTarget final : public Target {
   // llama.cpp states: llama.cpp's converter permutes the rows of exactly those whose Hugging Face twin turns halves
   // (llama, granite, internlm2, ...); the others of that kind are stored as they came and need the same turn before
   // rotate-half may be used. Latent attention (kv_lora_rank) keeps another order inside a head and stays as stored.
-  bool is_rotated_in_neighbours(const std::string& name, const at::Tensor& rows) const {
-    const bool is_query_or_key = name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight") ||
-                                 name.ends_with(".attn_q.bias") || name.ends_with(".attn_k.bias");
+  bool is_rotated_in_neighbours(DecoderParam param, const at::Tensor& rows) const {
+    const bool is_query_or_key = param == DecoderParam::kQ || param == DecoderParam::kK ||
+                                 param == DecoderParam::kQBias || param == DecoderParam::kKBias;
     const std::int64_t head_dim = info().head_dim;
     return is_query_or_key && llama_model_rope_type(loaded_->model.get()) == LLAMA_ROPE_TYPE_NORM && head_dim > 0 &&
            rows.size(0) % head_dim == 0 && rotated() >= 2 && rotated() % 2 == 0 && rotated() <= head_dim &&

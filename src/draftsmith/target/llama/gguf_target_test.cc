@@ -180,15 +180,22 @@ TEST_P(Twin, WeightsAreTheFolders) {
   if (!tied) {
     EXPECT_TRUE(target->head().equal(floats(folder, "lm_head.weight")));
   }
-  const std::map<std::string, std::string> names = {
-      {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},          {"attn_v", "self_attn.v_proj"},
-      {"attn_output", "self_attn.o_proj"}, {"ffn_gate", "mlp.gate_proj"},           {"ffn_down", "mlp.down_proj"},
-      {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"}};
-  for (const auto& [gguf, folder_name] : names) {
-    const at::Tensor weight = target->weight("blk.3." + gguf + ".weight");
-    EXPECT_TRUE(weight.equal(floats(folder, "model.layers.3." + folder_name + ".weight"))) << gguf;
+  const std::map<DecoderParam, std::string> names = {{DecoderParam::kQ, "self_attn.q_proj"},
+                                                     {DecoderParam::kK, "self_attn.k_proj"},
+                                                     {DecoderParam::kV, "self_attn.v_proj"},
+                                                     {DecoderParam::kO, "self_attn.o_proj"},
+                                                     {DecoderParam::kGate, "mlp.gate_proj"},
+                                                     {DecoderParam::kUp, "mlp.up_proj"},
+                                                     {DecoderParam::kDown, "mlp.down_proj"},
+                                                     {DecoderParam::kInputNorm, "input_layernorm"},
+                                                     {DecoderParam::kPostAttentionNorm, "post_attention_layernorm"}};
+  for (const auto& [param, folder_name] : names) {
+    const at::Tensor weight = target->weight({param, 3});
+    EXPECT_TRUE(weight.equal(floats(folder, "model.layers.3." + folder_name + ".weight"))) << folder_name;
   }
-  EXPECT_FALSE(target->weight("blk.3.attn_qkv.weight").defined());
+  EXPECT_TRUE(target->weight({DecoderParam::kOutputNorm}).equal(floats(folder, "model.norm.weight")));
+  EXPECT_FALSE(target->weight({DecoderParam::kQBias, 3}).defined());
+  EXPECT_FALSE(target->weight({DecoderParam::kQ, 6}).defined());  // it has six layers
 }
 
 TEST_P(Twin, HalfPrecisionIsKeptOnRequest) {
