@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/memory.h"
 #include "draftsmith/draft/dflash/layer.h"
 #include "draftsmith/draft/dflash/step_memory.h"
 #include "draftsmith/draft/loss.h"
@@ -67,6 +68,21 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
                                      .logits_bytes = LossOptions().logits_bytes});
 }
 
+// Beside what is counted: products that oneDNN compiled for the shapes of rows, and the holes that small blocks of
+// varying rows leave; as measured.
+constexpr std::int64_t kSmallThings = 80'000'000;
+
+// The most tokens of a document that training sees.
+std::int64_t longest_kept(const RunConfig& config) { return std::min(config.data.max_length, config.train.row_length); }
+
+void read_longest_document(Target& target, const DataSet& data, const DrafterConfig& drafter, const RunConfig& config) {
+  std::int64_t longest = 0;
+  for (std::int64_t d = 1; d < data.num_documents(); ++d)
+    if (data.length(d) > data.length(longest)) longest = d;
+  const std::int64_t kept = std::min(data.length(longest), longest_kept(config));
+  target.features(data.tokens_of(longest).first(kept), drafter.target_layer_ids, config.train.soft_labels > 0);
+}
+
 }  // namespace
 
 TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const DataFolder& data,
@@ -75,12 +91,18 @@ TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const
   plan.drafter = drafter;
   plan.parameters = num_parameters(drafter);
   const DataSet held_out = held_out_documents(data, config);
-  const std::int64_t longest = std::min(config.data.max_length, config.train.row_length);
+  const std::int64_t longest = longest_kept(config);
   plan.eval_documents = held_out.num_documents();
   for (std::int64_t d = 0; d < plan.eval_documents; ++d) plan.eval_tokens += std::min(held_out.length(d), longest);
   count_data(plan, config, data.train);
   estimate_memory(plan, config, target);
   return plan;
+}
+
+std::int64_t process_bytes(const TrainPlan& plan, const RunConfig& config, Target& target, const DataSet& train) {
+  read_longest_document(target, train, plan.drafter, config);
+  const std::int64_t copy = config.model.feature_weights == "bf16" ? target.bf16_copy_bytes() : 0;
+  return resident_bytes() + plan.bytes() + copy + kSmallThings;
 }
 
 std::string to_text(const TrainPlan& plan, const RunConfig& config) {

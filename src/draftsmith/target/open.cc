@@ -17,10 +17,11 @@ bool is_no_folder(const fs::path& path) {
 struct Engine {
   bool (*reads)(const fs::path& path);
   std::unique_ptr<Target> (*open)(const fs::path& path, const TargetOptions& options, const LlamaOptions& llama);
+  TargetHead (*read_head)(const fs::path& path);
 };
 
 constexpr Engine kEngines[] = {
-    {is_no_folder, load_gguf_target},
+    {is_no_folder, load_gguf_target, read_gguf_head},
 };
 
 const Engine& engine_of(const fs::path& path) {
@@ -40,5 +41,7 @@ std::unique_ptr<Target> open_target(const fs::path& file_or_folder, const Target
                                     const LlamaOptions& llama) {
   return engine_of(file_or_folder).open(file_or_folder, options, llama);
 }
+
+TargetHead read_head(const fs::path& file_or_folder) { return engine_of(file_or_folder).read_head(file_or_folder); }
 
 }  // namespace draftsmith

@@ -16,4 +16,7 @@ void check_target_path(const std::filesystem::path& file_or_folder);
 std::unique_ptr<Target> open_target(const std::filesystem::path& file_or_folder, const TargetOptions& options,
                                     const LlamaOptions& llama = {});
 
+// The head alone, without loading the model.
+TargetHead read_head(const std::filesystem::path& file_or_folder);
+
 }  // namespace draftsmith

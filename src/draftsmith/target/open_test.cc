@@ -22,6 +22,7 @@ TEST(OpenTarget, AFolderIsRefusedInWords) {
   std::ofstream(folder / "model.safetensors") << "x";
   EXPECT_USER_ERROR(open_target(folder.path(), {}), folder.path().string() + ": is a folder",
                     "Hugging Face (safetensors) are not supported as targets yet; convert the model to GGUF");
+  EXPECT_USER_ERROR(read_head(folder.path()), "convert the model to GGUF", "");
   EXPECT_USER_ERROR(check_target_path(folder.path()), "convert the model to GGUF", "");
 }
 

@@ -88,6 +88,15 @@ class Target {
   // A weight of the target, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k; undefined when
   // the model has no such tensor. Used to start a drafter from the target's layers.
   virtual at::Tensor weight(const DecoderWeight& weight) = 0;
+
+  // What a copy of the weights in bf16 would take (model.feature_weights); 0 when the engine never makes one.
+  virtual std::int64_t bf16_copy_bytes() const { return 0; }
+};
+
+// The head without the rest of a target.
+struct TargetHead {
+  std::string tensor;  // its name in the file; the embedding's when the head is tied to it
+  at::Tensor rows;     // fp32 [V, H]
 };
 
 // What every engine is asked for.

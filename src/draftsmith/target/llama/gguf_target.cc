@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <thread>
 
 #include "draftsmith/base/check.h"
@@ -116,6 +118,13 @@ class GgufTarget final : public Target {
   std::vector<Answer> generate(std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
                                const std::function<void(std::int64_t, const Answer&)>& on_answer) override {
     return generate_answers(*loaded_, prompts, options, on_answer);
+  }
+
+  std::int64_t bf16_copy_bytes() const override {
+    std::int64_t elements = 0;
+    for (const GgufTensor& tensor : weights_.file().tensors)
+      elements += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
+    return 2 * elements;
   }
 
   at::Tensor weight(const DecoderWeight& weight) override {

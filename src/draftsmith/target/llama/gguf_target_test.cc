@@ -198,6 +198,13 @@ TEST_P(Twin, WeightsAreTheFolders) {
   EXPECT_FALSE(target->weight({DecoderParam::kQ, 6}).defined());  // it has six layers
 }
 
+TEST_P(Twin, TheHeadAloneIsTheModels) {
+  const auto target = load_twin(GetParam());
+  const TargetHead head = read_gguf_head(twin_path(GetParam()));
+  EXPECT_TRUE(head.rows.equal(target->head()));
+  EXPECT_EQ(head.tensor, target->info().tied_head ? "token_embd.weight" : "output.weight");
+}
+
 TEST_P(Twin, HalfPrecisionIsKeptOnRequest) {
   const auto target = load_gguf_target(twin_path(GetParam()), {.threads = 1, .compute = "bf16"});
   EXPECT_EQ(target->embedding().scalar_type(), at::kBFloat16);

@@ -21,4 +21,6 @@ struct LlamaOptions {
 std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options,
                                          const LlamaOptions& llama = {});
 
+TargetHead read_gguf_head(const std::filesystem::path& file);
+
 }  // namespace draftsmith
