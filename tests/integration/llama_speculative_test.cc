@@ -21,6 +21,7 @@
 #include "draftsmith/export/gguf_file.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/test_folder.h"
+#include "draftsmith/target/open.h"
 #include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {
@@ -114,7 +115,7 @@ TEST_P(Twin, LlamaCppAcceptsInEveryStepWhatWeAccept) {
   reconfigure(drafter, [&](DrafterConfig& c) { c.layer_kinds = GetParam().kinds; });
   reconfigure(drafter, [&](DrafterConfig& c) { c.is_causal = GetParam().is_causal; });
   if (GetParam().kinds[0] == LayerKind::kSliding) reconfigure(drafter, [&](DrafterConfig& c) { c.sliding_window = 9; });
-  const auto target = load_gguf_target(twin, {.threads = 1, .compute = Compute::kFloat32});
+  const auto target = open_target(twin, {.threads = 1, .compute = Compute::kFloat32});
   if (GetParam().smaller_vocabulary) {  // most ids stay, so that drafts are still right now and then
     for (std::int32_t id = 0; id < drafter.config().vocab_size; ++id)
       if (id % 4 != 3) drafter.vocab.ids.push_back(id);

@@ -13,7 +13,7 @@
 #include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/export/gguf_file.h"
 #include "draftsmith/export/hf_folder.h"
-#include "draftsmith/target/llama/weights.h"
+#include "draftsmith/target/open.h"
 
 namespace draftsmith {
 namespace {
@@ -26,12 +26,11 @@ struct ExportArguments {
 // The target's head where the drafter needs rows of its own; undefined otherwise.
 at::Tensor head_rows(const ExportArguments& arguments, const LoadedDrafter& drafter) {
   if (drafter.vocab.whole()) return {};
-  const GgufWeights weights(target_path(arguments.model, find_drafter_folder(arguments.drafter)));
-  const std::string name = weights.head_name();
-  const at::Tensor head = weights.read(name, at::kFloat);
-  require(head.size(0) == drafter.config().vocab_size && head.size(1) == drafter.config().hidden_size,
-          weights.file().path.string(), ": tensor '", name, "' is ", head.size(0), " x ", head.size(1),
-          ", the drafter was trained for ", drafter.config().vocab_size, " x ", drafter.config().hidden_size,
+  const auto model = target_path(arguments.model, find_drafter_folder(arguments.drafter));
+  const auto [tensor, head] = read_head(model);
+  require(head.size(0) == drafter.config().vocab_size && head.size(1) == drafter.config().hidden_size, model.string(),
+          ": tensor '", tensor, "' is ", head.size(0), " x ", head.size(1), ", the drafter was trained for ",
+          drafter.config().vocab_size, " x ", drafter.config().hidden_size,
           "; give the target that it was trained for");
   return draft_head(head, drafter.vocab);
 }

@@ -101,7 +101,7 @@ void run(const GenerateArguments& arguments) {
     folder = find_drafter_folder(arguments.drafter);
     model = target_path(arguments.model, folder);
   }
-  const auto tokenizer = Tokenizer::from_gguf(model);
+  const auto tokenizer = open_tokenizer(model);
   const auto prompt = prompt_tokens(arguments, *tokenizer);
   const auto target = open_target({.model = model, .threads = arguments.threads, .compute = arguments.compute});
   TextStream text(*tokenizer);

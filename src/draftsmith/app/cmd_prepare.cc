@@ -73,7 +73,7 @@ PrepareOptions options_of(const PrepareArguments& arguments) {
 
 void run(const PrepareArguments& arguments) {
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
-  const auto tokenizer = Tokenizer::from_gguf(arguments.model);
+  const auto tokenizer = open_tokenizer(arguments.model);
   const std::string source = arguments.chat_template.empty() ? "" : read_text_file(arguments.chat_template);
   const ChatTemplate chat_template = ChatTemplate::of(*tokenizer, source);
   Answerer answerer(arguments, terminal);

@@ -4,12 +4,9 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,7 +21,6 @@
 #include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/run/plan.h"
 #include "draftsmith/run/training_run.h"
-#include "draftsmith/store/gguf.h"
 #include "draftsmith/text/mask_token.h"
 
 namespace draftsmith {
@@ -60,31 +56,6 @@ void print_summary(const TrainSummary& summary) {
   fmt::print("next           draftsmith eval --drafter {}\n", summary.checkpoint.string());
 }
 
-// Beside what is counted: products that oneDNN compiled for the shapes of rows, and the holes that small blocks of
-// varying rows leave; as measured.
-constexpr std::int64_t kSmallThings = 80'000'000;
-
-// What the process holds once the target has read its longest document.
-std::int64_t bytes_with_target(Target& target, const DataSet& data, const DrafterConfig& drafter,
-                               const RunConfig& config) {
-  std::int64_t longest = 0;
-  for (std::int64_t d = 1; d < data.num_documents(); ++d)
-    if (data.length(d) > data.length(longest)) longest = d;
-  const std::int64_t most = std::min(config.data.max_length, config.train.row_length);
-  const auto tokens = data.tokens_of(longest);
-  const std::span<const std::int32_t> read[] = {tokens.first(std::min<std::size_t>(tokens.size(), most))};
-  target.features(read, drafter.target_layer_ids, config.train.soft_labels > 0);
-  return resident_bytes();
-}
-
-// Of the copy that a dry run does not make.
-std::int64_t bf16_copy_bytes(const std::string& model) {
-  std::int64_t elements = 0;
-  for (const GgufTensor& tensor : read_gguf(model).tensors)
-    elements += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
-  return 2 * elements;
-}
-
 void run(const TrainArguments& arguments) {
   const RunConfig config = read_run_config(arguments.recipe, arguments.assignments);
   if (arguments.print_config) {
@@ -94,20 +65,20 @@ void run(const TrainArguments& arguments) {
   Terminal terminal(arguments.quiet ? Terminal::Mode::kQuiet : Terminal::Mode::kAuto);
   const DataFolder data = read_data_folder(config.data.path);
   const auto tokenizer = tokenizer_of(config.model.path, data.train, terminal.notices());
-  const auto target =
-      open_target({.model = config.model.path,
-                   .threads = config.threads,
-                   .compute = config.train.compute,
-                   .feature_weights = arguments.dry_run ? FeatureWeights::kNative : config.model.feature_weights,
-                   .copy_folder = config.output,
-                   .notice = terminal.notices()});
+  const LlamaOptions llama{
+      .feature_weights = arguments.dry_run ? FeatureWeights::kNative : config.model.feature_weights,
+      .copy_folder = config.output};
+  const auto target = open_target({.model = config.model.path,
+                                   .threads = config.threads,
+                                   .compute = config.train.compute,
+                                   .notice = terminal.notices(),
+                                   .llama = llama});
   const MaskTokenChoice mask = choose_mask_token(*tokenizer, config.draft.mask_token_id, target->info().vocab_size);
   if (!mask.why.empty()) terminal.notice("note: " + mask.why);
   const DrafterConfig drafter = resolve_drafter_config(config, target->info(), mask.id);
   if (arguments.dry_run) {
     const TrainPlan plan = plan_training(config, target->info(), data, drafter);
-    std::int64_t bytes = bytes_with_target(*target, data.train, drafter, config) + plan.bytes() + kSmallThings;
-    if (config.model.feature_weights == FeatureWeights::kBFloat16) bytes += bf16_copy_bytes(config.model.path);
+    const std::int64_t bytes = process_bytes(plan, config, *target, data.train);
     std::fputs(to_text(plan, config).c_str(), stdout);
     fmt::print("in all    {} with the program and the target\n", gigabytes_text(bytes));
     return;

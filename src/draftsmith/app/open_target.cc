@@ -8,9 +8,14 @@
 
 namespace draftsmith {
 
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& model) {
+  check_target_path(model);
+  return Tokenizer::from_gguf(model);
+}
+
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
                                         const NoticeFn& notice) {
-  auto tokenizer = Tokenizer::from_gguf(model);
+  auto tokenizer = open_tokenizer(model);
   require(tokenizer->digest() == data.tokenizer_digest, "the data was prepared with another tokenizer than that of ",
           model.string(), "; run `draftsmith prepare` again with this model");
   if (tokenizer->template_digest() != data.template_digest && notice)
@@ -21,11 +26,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, cons
 
 std::unique_ptr<Target> open_target(const OpenTarget& wanted) {
   set_threads(wanted.threads);
-  return load_gguf_target(wanted.model, {.threads = wanted.threads,
-                                         .compute = wanted.compute,
-                                         .feature_weights = wanted.feature_weights,
-                                         .copy_folder = wanted.copy_folder,
-                                         .notice = wanted.notice});
+  return open_target(wanted.model, {.threads = wanted.threads, .compute = wanted.compute, .notice = wanted.notice},
+                     wanted.llama);
 }
 
 void set_threads(std::int64_t threads) {

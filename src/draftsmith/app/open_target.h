@@ -9,7 +9,7 @@
 #include "draftsmith/base/choices.h"
 #include "draftsmith/base/progress.h"
 #include "draftsmith/data/data_set.h"
-#include "draftsmith/target/target.h"
+#include "draftsmith/target/open.h"
 #include "draftsmith/text/tokenizer.h"
 
 namespace draftsmith {
@@ -18,15 +18,16 @@ struct OpenTarget {
   std::filesystem::path model;
   std::int64_t threads = 0;              // 0 = all cores
   Compute compute = Compute::kBFloat16;  // type of embedding and head
-  FeatureWeights feature_weights = FeatureWeights::kNative;
-  std::filesystem::path copy_folder = {};  // where a copy of the weights goes
   NoticeFn notice = {};
+  LlamaOptions llama = {};
 };
 
 // Sets the thread count of the process and loads the model.
 std::unique_ptr<Target> open_target(const OpenTarget& wanted);
 
-// The vocabulary of `model`, when `data` was prepared with it: UserError if not, a notice for another chat template.
+// The vocabulary of `model`, of which the target can be opened too.
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& model);
+// The same, when `data` was prepared with it: UserError if not, a notice for another chat template.
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
                                         const NoticeFn& notice);
 

@@ -36,15 +36,6 @@ void share(const char* key, double value) {
   if (!(value >= 0 && value < 1)) refuse(key, value, "at least 0 and below 1");
 }
 
-void one_of(const char* key, const std::string& value, std::initializer_list<const char*> choices) {
-  std::string listed;
-  for (const char* choice : choices) {
-    if (value == choice) return;
-    listed += (listed.empty() ? "" : " or ") + std::string(choice);
-  }
-  refuse(key, shown(value), listed);
-}
-
 // Layer numbers: each at most once, each in 0 .. end-1.
 void layer_list(const char* key, const std::vector<std::int64_t>& layers, std::int64_t end) {
   std::set<std::int64_t> seen;

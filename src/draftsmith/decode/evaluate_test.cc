@@ -23,12 +23,12 @@ DataSet two_kinds() {
   return data;
 }
 
-EvalReport run(FakeTarget& target, const LoadedDrafter& drafter) {
+EvalReport run(TableTarget& target, const LoadedDrafter& drafter) {
   return evaluate(target, drafter, two_kinds(), {.prompts = 4, .max_new_tokens = 20}, nullptr);
 }
 
 TEST(Evaluation, TakesTheKindsInTurn) {
-  FakeTarget target({{4, 5}, {5, 5}}, {});
+  TableTarget target({{4, 5}, {5, 5}}, {});
   std::int64_t skipped = 0;
   EXPECT_EQ(choose_prompts(two_kinds(), target.info(), {.prompts = 3}, &skipped), (std::vector<std::int64_t>{0, 1, 4}));
   EXPECT_EQ(skipped, 1);
@@ -38,7 +38,7 @@ TEST(Evaluation, TakesTheKindsInTurn) {
 }
 
 TEST(Evaluation, CountsWhatTheDrafterSaves) {
-  FakeTarget target({{4, 5}, {5, 5}}, {});
+  TableTarget target({{4, 5}, {5, 5}}, {});
   const EvalReport report = run(target, target.constant_drafter(5, 8));
   EXPECT_TRUE(report.lossless());
   EXPECT_EQ(report.noise, 0);
@@ -64,7 +64,7 @@ TEST(Evaluation, CountsWhatTheDrafterSaves) {
 // Rounding that depends on the size of the pass turns the choice at one position over.
 TEST(Evaluation, ADifferenceWithinTheNoiseIsATieAndAnyOtherAFailure) {
   for (const auto& [margin, noise, tie] : {std::tuple{0.02f, 0.03f, true}, {0.3f, 0.4f, true}, {0.5f, 0.7f, false}}) {
-    FakeTarget target({{4, 5}, {5, 5}, {6, 5}}, {});
+    TableTarget target({{4, 5}, {5, 5}, {6, 5}}, {});
     target.disturb = [&, margin = margin, noise = noise](std::int64_t n, std::int64_t position, float* row) {
       if (position != 6) return;
       row[6] = 4 - margin;
@@ -81,13 +81,13 @@ TEST(Evaluation, ADifferenceWithinTheNoiseIsATieAndAnyOtherAFailure) {
 }
 
 TEST(Evaluation, ADifferenceLargerThanTheNoiseIsAFailure) {
-  FakeTarget target({{4, 5}, {5, 5}, {6, 5}}, {});
+  TableTarget target({{4, 5}, {5, 5}, {6, 5}}, {});
   // The block pass chooses another token although logits differ little elsewhere: noise is kept from seeing that row.
   target.disturb = [](std::int64_t n, std::int64_t position, float* row) {
     if (n > 1 && position == 6) std::swap(row[5], row[6]);
   };
   EvalOptions options{.prompts = 2, .max_new_tokens = 20};
-  options.logits_bytes = 2 * FakeTarget::kVocab * static_cast<std::int64_t>(sizeof(float));
+  options.logits_bytes = 2 * TableTarget::kVocab * static_cast<std::int64_t>(sizeof(float));
   const EvalReport report = evaluate(target, target.constant_drafter(5, 8), two_kinds(), options, nullptr);
   EXPECT_EQ(report.num_compared_positions, 4);
   EXPECT_EQ(report.noise, 0);
@@ -95,8 +95,8 @@ TEST(Evaluation, ADifferenceLargerThanTheNoiseIsAFailure) {
 }
 
 TEST(Evaluation, ASetWithoutPromptsIsRefused) {
-  FakeTarget target({{4, 5}, {5, 5}}, {});
-  const LoadedDrafter drafter = FakeTarget::random_drafter(8, 1);
+  TableTarget target({{4, 5}, {5, 5}}, {});
+  const LoadedDrafter drafter = TableTarget::random_drafter(8, 1);
   EXPECT_TRUE(says(error_of([&] { evaluate(target, drafter, DataSet{}, {}, nullptr); }), "no held-out document",
                    "lower --max-new-tokens"));
 }

@@ -19,20 +19,19 @@ std::string error_of(const std::function<void()>& action);
 // Whether `text` holds both parts.
 bool says(const std::string& text, const std::string& part1, const std::string& part2);
 
-class FakeTarget final : public Target {
+class TableTarget final : public Target {
  public:
   static constexpr std::int64_t kVocab = 24, kHidden = 16, kLayers = 6;
 
-  FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids);
+  TableTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids);
 
   const TargetInfo& info() const override { return info_; }
   at::Tensor embedding() override { return embedding_; }
   at::Tensor head() override { return head_; }
-  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>>, std::span<const std::int64_t>,
-                                         bool) override;
+  DocumentFeatures features(std::span<const std::int32_t>, std::span<const std::int64_t>, bool) override { return {}; }
   std::vector<Answer> generate(std::span<const std::vector<std::int32_t>>, const GenerateOptions&,
                                const std::function<void(std::int64_t, const Answer&)>&) override;
-  at::Tensor weight(const std::string&) override { return {}; }
+  at::Tensor weight(const DecoderWeight&) override { return {}; }
   std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) override;
 
   // Always proposes `id`: with no attention and no MLP a masked slot's state is the mask's own embedding.

@@ -17,9 +17,9 @@ at::Tensor pattern(std::int64_t rows, std::int64_t columns, double pace) {
   return at::sin(at::arange(rows * columns, at::kFloat) * pace + 1).view({rows, columns});
 }
 
-class FakeSession final : public TargetSession {
+class TableSession final : public TargetSession {
  public:
-  FakeSession(FakeTarget& target, std::int64_t num_taps, std::int64_t capacity)
+  TableSession(TableTarget& target, std::int64_t num_taps, std::int64_t capacity)
       : target_(target), num_taps_(num_taps), capacity_(capacity) {}
   std::int64_t length() const override { return static_cast<std::int64_t>(tokens_.size()); }
 
@@ -27,17 +27,17 @@ class FakeSession final : public TargetSession {
     const auto n = static_cast<std::int64_t>(tokens.size());
     DRAFTSMITH_ASSERT(n >= 1 && length() + n <= capacity_);
     Pass pass;
-    pass.logits = at::zeros({n, FakeTarget::kVocab}, at::kFloat);
-    if (num_taps_ > 0) pass.features = at::zeros({n, num_taps_ * FakeTarget::kHidden}, at::kFloat);
+    pass.logits = at::zeros({n, TableTarget::kVocab}, at::kFloat);
+    if (num_taps_ > 0) pass.features = at::zeros({n, num_taps_ * TableTarget::kHidden}, at::kFloat);
     for (std::int64_t i = 0; i < n; ++i) {
       tokens_.push_back(tokens[i]);
-      float* row = pass.logits.data_ptr<float>() + i * FakeTarget::kVocab;
+      float* row = pass.logits.data_ptr<float>() + i * TableTarget::kVocab;
       const auto found = target_.next_.find(tokens[i]);
       row[found == target_.next_.end() ? 0 : found->second] = 4;
       if (target_.disturb) target_.disturb(n, length(), row);
       if (num_taps_ == 0) continue;
-      float* feature = pass.features.data_ptr<float>() + i * num_taps_ * FakeTarget::kHidden;
-      for (std::int64_t j = 0; j < num_taps_ * FakeTarget::kHidden; ++j) {
+      float* feature = pass.features.data_ptr<float>() + i * num_taps_ * TableTarget::kHidden;
+      for (std::int64_t j = 0; j < num_taps_ * TableTarget::kHidden; ++j) {
         feature[j] = static_cast<float>(std::cos(0.9 * double(tokens[i]) + 1.7 * double(j)));
       }
     }
@@ -49,7 +49,7 @@ class FakeSession final : public TargetSession {
   }
 
  private:
-  FakeTarget& target_;
+  TableTarget& target_;
   std::int64_t num_taps_, capacity_;
   std::vector<std::int32_t> tokens_;
 };
@@ -69,7 +69,7 @@ bool says(const std::string& text, const std::string& part1, const std::string& 
   return text.find(part1) != std::string::npos && text.find(part2) != std::string::npos;
 }
 
-FakeTarget::FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids)
+TableTarget::TableTarget(std::map<std::int32_t, std::int32_t> next, std::vector<std::int32_t> end_ids)
     : next_(std::move(next)), embedding_(pattern(kVocab, kHidden, 0.7)), head_(pattern(kVocab, kHidden, 0.3)) {
   at::set_num_threads(1);  // these models are too small to share out
   info_.name = "chain";
@@ -85,22 +85,17 @@ FakeTarget::FakeTarget(std::map<std::int32_t, std::int32_t> next, std::vector<st
   info_.end_ids = std::move(end_ids);
 }
 
-std::vector<DocumentFeatures> FakeTarget::features(std::span<const std::span<const std::int32_t>>,
-                                                   std::span<const std::int64_t>, bool) {
+std::vector<Target::Answer> TableTarget::generate(std::span<const std::vector<std::int32_t>>, const GenerateOptions&,
+                                                  const std::function<void(std::int64_t, const Answer&)>&) {
   return {};
 }
 
-std::vector<Target::Answer> FakeTarget::generate(std::span<const std::vector<std::int32_t>>, const GenerateOptions&,
-                                                 const std::function<void(std::int64_t, const Answer&)>&) {
-  return {};
-}
-
-std::unique_ptr<TargetSession> FakeTarget::session(std::span<const std::int64_t> taps, std::int64_t capacity) {
+std::unique_ptr<TargetSession> TableTarget::session(std::span<const std::int64_t> taps, std::int64_t capacity) {
   DRAFTSMITH_ASSERT(capacity <= info_.context_length);
-  return std::make_unique<FakeSession>(*this, static_cast<std::int64_t>(taps.size()), capacity);
+  return std::make_unique<TableSession>(*this, static_cast<std::int64_t>(taps.size()), capacity);
 }
 
-LoadedDrafter FakeTarget::constant_drafter(std::int32_t id, std::int64_t block_size) {
+LoadedDrafter TableTarget::constant_drafter(std::int32_t id, std::int64_t block_size) {
   LoadedDrafter drafter = random_drafter(block_size, 1);
   for (const Param& param : drafter.drafter->params())
     if (param.name.ends_with("o_proj.weight") || param.name.ends_with("down_proj.weight")) param.tensor.zero_();
@@ -108,7 +103,7 @@ LoadedDrafter FakeTarget::constant_drafter(std::int32_t id, std::int64_t block_s
   return drafter;
 }
 
-LoadedDrafter FakeTarget::random_drafter(std::int64_t block_size, std::uint64_t seed) {
+LoadedDrafter TableTarget::random_drafter(std::int64_t block_size, std::uint64_t seed) {
   DrafterConfig config;
   config.hidden_size = kHidden;
   config.intermediate_size = 24;

@@ -14,6 +14,7 @@
 
 #include "draftsmith/decode/evaluate.h"
 #include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/target/open.h"
 
 namespace draftsmith {
 namespace {
@@ -55,7 +56,7 @@ Golden load(const std::string& name) {
                               "/python/bin/python " DRAFTSMITH_SOURCE_DIR "/tests/tools/make_gguf_twin.py " +
                               kGolden + name + "/target " + twin;
   if (std::system(command.c_str()) != 0) throw std::runtime_error("cannot make " + twin);
-  Golden golden{.target = load_gguf_target(twin, {.threads = 1, .compute = Compute::kFloat32}),
+  Golden golden{.target = open_target(twin, {.threads = 1, .compute = Compute::kFloat32}),
                 .drafter = read_drafter_folder(kGolden + name + "/drafter"),
                 .cases = {}};
   const auto expected = nlohmann::json::parse(std::ifstream(kGolden + name + "/expected.json"));

@@ -15,9 +15,9 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 
 // 4 -> 5 -> 9 -> 6 -> 7 -> 4, as in a text with an end of turn (9) in its middle.
-FakeTarget chain(Ids end_ids) { return FakeTarget({{4, 5}, {5, 9}, {9, 6}, {6, 7}, {7, 4}}, std::move(end_ids)); }
+TableTarget chain(Ids end_ids) { return TableTarget({{4, 5}, {5, 9}, {9, 6}, {6, 7}, {7, 4}}, std::move(end_ids)); }
 
-Ids decode(FakeTarget& target, const LoadedDrafter& drafter, const Ids& prompt, std::int64_t limit) {
+Ids decode(TableTarget& target, const LoadedDrafter& drafter, const Ids& prompt, std::int64_t limit) {
   SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   Ids streamed;
   DecodeOptions options{.max_new_tokens = limit};
@@ -33,12 +33,12 @@ Ids decode(FakeTarget& target, const LoadedDrafter& drafter, const Ids& prompt, 
 
 TEST(Decoding, EqualsPlainDecodingWhateverTheDrafterProposes) {
   for (const Ids& end_ids : {Ids{9}, Ids{2, 9}, Ids{2}}) {
-    FakeTarget target = chain(end_ids);
+    TableTarget target = chain(end_ids);
     for (const Ids& prompt : {Ids{4}, Ids{5}, Ids{7, 4, 5, 9, 6}}) {
       for (const std::int64_t limit : {1, 2, 3, 7, 8, 9, 20}) {
         const Ids plain = decode_plain(target, prompt, {.max_new_tokens = limit}).tokens;
         for (const std::uint64_t seed : {1, 2}) {
-          EXPECT_EQ(decode(target, FakeTarget::random_drafter(8, seed), prompt, limit), plain);
+          EXPECT_EQ(decode(target, TableTarget::random_drafter(8, seed), prompt, limit), plain);
         }
         EXPECT_EQ(decode(target, target.constant_drafter(5, 8), prompt, limit), plain);
       }
@@ -47,17 +47,17 @@ TEST(Decoding, EqualsPlainDecodingWhateverTheDrafterProposes) {
 }
 
 TEST(Decoding, StopsExactlyAtTheEndIdOrTheLimit) {
-  FakeTarget target = chain({2, 9});
-  const LoadedDrafter drafter = FakeTarget::random_drafter(8, 1);
+  TableTarget target = chain({2, 9});
+  const LoadedDrafter drafter = TableTarget::random_drafter(8, 1);
   EXPECT_EQ(decode(target, drafter, {4}, 8), (Ids{5, 9}));
   EXPECT_EQ(decode(target, drafter, {4}, 1), (Ids{5}));
   EXPECT_EQ(decode(target, drafter, {5}, 8), (Ids{9}));  // an end token as the very first output
-  FakeTarget endless = chain({2});
+  TableTarget endless = chain({2});
   EXPECT_EQ(decode(endless, drafter, {4}, 7), (Ids{5, 9, 6, 7, 4, 5, 9}));
 }
 
 TEST(Decoding, WholeAcceptedBlocksNeverPassTheLimit) {
-  FakeTarget target({{4, 5}, {5, 5}}, {});
+  TableTarget target({{4, 5}, {5, 5}}, {});
   const LoadedDrafter drafter = target.constant_drafter(5, 8);
   SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   for (const std::int64_t limit : {1, 2, 3, 7, 8, 9, 17, 18, 100}) {
@@ -76,7 +76,7 @@ TEST(Decoding, WholeAcceptedBlocksNeverPassTheLimit) {
 }
 
 TEST(Decoding, AnEndIdInsideAnAcceptedBlockCutsIt) {
-  FakeTarget target({{4, 5}, {5, 9}, {9, 9}}, {9});
+  TableTarget target({{4, 5}, {5, 9}, {9, 9}}, {9});
   const LoadedDrafter drafter = target.constant_drafter(9, 8);
   SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   const DecodeResult result = decoder.decode(Ids{4}, {.max_new_tokens = 50});
@@ -88,7 +88,7 @@ TEST(Decoding, AnEndIdInsideAnAcceptedBlockCutsIt) {
 }
 
 TEST(Decoding, OwnEndIdsReplaceTheTargets) {
-  FakeTarget target = chain({9});
+  TableTarget target = chain({9});
   DecodeOptions options{.max_new_tokens = 6};
   options.end_ids = Ids{};
   EXPECT_EQ(decode_plain(target, Ids{4}, options).tokens, (Ids{5, 9, 6, 7, 4, 5}));
@@ -97,7 +97,7 @@ TEST(Decoding, OwnEndIdsReplaceTheTargets) {
 }
 
 TEST(Decoding, WholeBlocksRunWhileTheStepsProducedLessThanTheLimit) {
-  FakeTarget target({{4, 5}, {5, 5}}, {});
+  TableTarget target({{4, 5}, {5, 5}}, {});
   const LoadedDrafter drafter = target.constant_drafter(5, 6);
   SpeculativeDecoder decoder(target, drafter, Place{.compute = at::kFloat});
   DecodeOptions options{.max_new_tokens = 14};
@@ -110,8 +110,8 @@ TEST(Decoding, WholeBlocksRunWhileTheStepsProducedLessThanTheLimit) {
 }
 
 TEST(Decoding, RequestsThatCannotBeServedAreRefusedInWords) {
-  FakeTarget target = chain({9});
-  const LoadedDrafter drafter = FakeTarget::random_drafter(8, 1);
+  TableTarget target = chain({9});
+  const LoadedDrafter drafter = TableTarget::random_drafter(8, 1);
   EXPECT_TRUE(says(error_of([&] { decode_plain(target, {}, {}); }), "prompt", "at least one token"));
   EXPECT_TRUE(says(error_of([&] { decode_plain(target, Ids{4}, {.max_new_tokens = 0}); }), "max_new_tokens is 0",
                    "at least 1"));
@@ -124,8 +124,8 @@ TEST(Decoding, RequestsThatCannotBeServedAreRefusedInWords) {
 }
 
 TEST(Decoding, ADrafterOfAnotherTargetIsRefused) {
-  FakeTarget target = chain({9});
-  LoadedDrafter drafter = FakeTarget::random_drafter(8, 1);
+  TableTarget target = chain({9});
+  LoadedDrafter drafter = TableTarget::random_drafter(8, 1);
   target.info_.num_layers = 7;
   EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Place{.compute = at::kFloat}); }),
                    "number of layers 6", "chain has 7"));

@@ -19,6 +19,7 @@
 #include "draftsmith/draft/drafter_config.h"
 #include "draftsmith/draft/gguf_description.h"
 #include "draftsmith/draft/loss.h"
+#include "draftsmith/model/layer_names.h"
 #include "draftsmith/nn/param.h"
 #include "draftsmith/nn/place.h"
 
@@ -85,8 +86,8 @@ struct StepSize {
 
 // Gives the value of a parameter: of that shape, in a type that suits its role.
 using ParamSource = std::function<at::Tensor(const std::string& name, const at::Tensor& shape, Role role)>;
-// Gives a target's tensor by its GGUF name; undefined when there is none.
-using TargetWeightFn = std::function<at::Tensor(const std::string& name)>;
+// A target's tensor, fp32 or bf16 [out, in], q and k rows in rotate-half order; undefined when the target has none.
+using TargetWeightFn = std::function<at::Tensor(const DecoderWeight& weight)>;
 
 class Drafter {
  public:

@@ -5,7 +5,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -14,6 +13,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/loss_rows.h"
+#include "draftsmith/nn/product.h"
 #include "draftsmith/nn/step_clock.h"
 #include "draftsmith/nn/streamed_product.h"
 
@@ -120,8 +120,8 @@ class Pass {
     const std::int64_t vocab = head_.size(0);
     const at::Tensor index = at::empty({count}, at::TensorOptions(at::kLong));
     for (std::int64_t i = 0; i < count; ++i) index.data_ptr<std::int64_t>()[i] = rows[i].index;
-    const at::Tensor logits = product(logits_, hidden_, index),
-                     target = soft() ? product(target_logits_, target_states_, index) : logits;
+    const at::Tensor logits = logits_of(logits_, hidden_, index),
+                     target = soft() ? logits_of(target_logits_, target_states_, index) : logits;
     with_rows(logits, [&](auto* data) {
       const auto* soft_data = static_cast<decltype(data)>(target.data_ptr());
       for_rows(count, [&](std::int64_t i) { measure(rows[i], data + i * vocab, soft_data + i * vocab, vocab); });
@@ -148,7 +148,7 @@ class Pass {
   bool soft() const { return options_.soft_share > 0; }
 
   // Rows of `states` times the head, in memory that the next piece uses again.
-  at::Tensor product(at::Tensor& kept, const at::Tensor& states, const at::Tensor& index) const {
+  at::Tensor logits_of(at::Tensor& kept, const at::Tensor& states, const at::Tensor& index) const {
     const std::int64_t count = index.size(0);
     if (!kept.defined() || kept.size(0) < count) kept = at::empty({count, head_.size(0)}, head_.options());
     at::Tensor logits = kept.narrow(0, 0, count);
@@ -156,12 +156,12 @@ class Pass {
     if (streamed_)
       streamed_product_transposed(rows, head_, logits);
     else
-      at::mm_out(logits, rows, head_.t());
+      product_out(logits, rows, head_.t());
     return logits;
   }
 
   at::Tensor times_head(const at::Tensor& gradients) const {
-    if (!streamed_) return at::mm(gradients, head_);
+    if (!streamed_) return product(gradients, head_);
     at::Tensor out = at::empty({gradients.size(0), head_.size(1)}, head_.options());
     streamed_product(gradients, head_, out);
     return out;

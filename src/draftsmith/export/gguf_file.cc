@@ -5,15 +5,13 @@
 #include <gguf.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/model/layer_names.h"
 #include "draftsmith/store/gguf.h"
 #include "draftsmith/store/whole_file.h"
 
@@ -108,7 +106,7 @@ std::vector<FileTensor> file_tensors(const LoadedDrafter& drafter, const GgufDes
     out.push_back({param.name, description.tensor_name(param.name), param.tensor, stored_type_of(param.role, type)});
   if (drafter.vocab.whole()) return out;
   const std::vector<std::int64_t> ids(drafter.vocab.ids.begin(), drafter.vocab.ids.end());
-  out.push_back({"head", "output.weight", head, type});
+  out.push_back({"head", gguf_name({DecoderParam::kHead}), head, type});
   out.push_back({kDraftVocabTensor, kDraftVocabTensor, at::tensor(ids), StoredType::kFloat32});
   return out;
 }

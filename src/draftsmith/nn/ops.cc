@@ -6,7 +6,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -15,6 +14,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/nn/few_rows.h"
+#include "draftsmith/nn/product.h"
 #include "draftsmith/nn/vec.h"
 
 namespace draftsmith {
@@ -305,7 +305,7 @@ struct Linear : torch::autograd::Function<Linear> {
     ctx->save_for_backward({x, w});
     ctx->saved_data["part"] = part;
     ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
-    return at::mm(x, w.t());
+    return product(x, w.t());
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -314,8 +314,8 @@ struct Linear : torch::autograd::Function<Linear> {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor& dy = grads[0];
     at::Tensor dx, dweight;
-    if (ctx->needs_input_grad(0)) dx = at::mm(dy, saved[1]);
-    if (ctx->needs_input_grad(1)) dweight = at::mm(dy.t(), saved[0]).to(type);
+    if (ctx->needs_input_grad(0)) dx = product(dy, saved[1]);
+    if (ctx->needs_input_grad(1)) dweight = product(dy.t(), saved[0]).to(type);
     return {dx, dweight, at::Tensor()};
   }
 };

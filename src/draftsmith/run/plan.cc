@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "draftsmith/base/memory.h"
 #include "draftsmith/base/words.h"
 #include "draftsmith/draft/families.h"
 #include "draftsmith/draft/loss.h"
+#include "draftsmith/train/feature_cache.h"
 #include "draftsmith/train/rows.h"
 #include "draftsmith/train/trainer.h"
 
@@ -41,8 +41,9 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   const std::int64_t tables = target.tied_head ? target.vocab_size : 2 * target.vocab_size;
   plan.bytes_target_tables = (tables + d.draft_vocab_size) * target.hidden_size * element;
   const bool soft = config.train.soft_labels > 0;
-  plan.bytes_features = plan.tokens * (d.num_taps() + (soft ? 1 : 0)) * d.hidden_size * 2;
-  const std::int64_t cache = config.train.feature_cache_mb << 20, token_bytes = plan.bytes_features / plan.tokens;
+  const std::int64_t token_bytes = feature_width(d.num_taps(), soft, d.hidden_size).bytes();
+  plan.bytes_features = plan.tokens * token_bytes;
+  const std::int64_t cache = config.train.feature_cache_mb << 20;
   plan.bytes_features_kept =
       std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
   plan.bytes_step = drafter_shapes(d, place_of(config.train.compute))
@@ -54,6 +55,21 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
                                       .logits_bytes = LossOptions().logits_bytes});
 }
 
+// Beside what is counted: products that oneDNN compiled for the shapes of rows, and the holes that small blocks of
+// varying rows leave; as measured.
+constexpr std::int64_t kSmallThings = 80'000'000;
+
+// The most tokens of a document that training sees.
+std::int64_t longest_kept(const RunConfig& config) { return std::min(config.data.max_length, config.train.row_length); }
+
+void read_longest_document(Target& target, const DataSet& data, const DrafterConfig& drafter, const RunConfig& config) {
+  std::int64_t longest = 0;
+  for (std::int64_t d = 1; d < data.num_documents(); ++d)
+    if (data.length(d) > data.length(longest)) longest = d;
+  const std::int64_t kept = std::min(data.length(longest), longest_kept(config));
+  target.features(data.tokens_of(longest).first(kept), drafter.target_layer_ids, config.train.soft_labels > 0);
+}
+
 }  // namespace
 
 TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const DataFolder& data,
@@ -62,12 +78,18 @@ TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const
   plan.drafter = drafter;
   plan.parameters = num_parameters(*drafter_shapes(drafter));
   const DataSet held_out = held_out_documents(data, config);
-  const std::int64_t longest = std::min(config.data.max_length, config.train.row_length);
+  const std::int64_t longest = longest_kept(config);
   plan.eval_documents = held_out.num_documents();
   for (std::int64_t d = 0; d < plan.eval_documents; ++d) plan.eval_tokens += std::min(held_out.length(d), longest);
   count_data(plan, config, data.train);
   estimate_memory(plan, config, target);
   return plan;
+}
+
+std::int64_t process_bytes(const TrainPlan& plan, const RunConfig& config, Target& target, const DataSet& train) {
+  read_longest_document(target, train, plan.drafter, config);
+  const std::int64_t copy = config.model.feature_weights == FeatureWeights::kBFloat16 ? target.bf16_copy_bytes() : 0;
+  return resident_bytes() + plan.bytes() + copy + kSmallThings;
 }
 
 std::string to_text(const TrainPlan& plan, const RunConfig& config) {

@@ -32,6 +32,9 @@ struct TrainPlan {
 };
 TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const DataFolder& data,
                         const DrafterConfig& drafter);
+// Bytes of the whole process while it trains by this plan: the program, the target and what the plan counts. Lets the
+// target read the longest document of the training data, since what that takes stays.
+std::int64_t process_bytes(const TrainPlan& plan, const RunConfig& config, Target& target, const DataSet& train);
 // Several lines for people, ending with a newline.
 std::string to_text(const TrainPlan& plan, const RunConfig& config);
 

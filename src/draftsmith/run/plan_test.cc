@@ -82,5 +82,15 @@ TEST(Plan, CountsWhatAnEpochHolds) {
       std::string::npos);
 }
 
+TEST(Plan, TheProcessIsMeasuredWithTheLongestDocumentRead) {
+  TinyRun run("process");
+  run.config.data.max_length = 20;
+  const DrafterConfig drafter = resolve_drafter_config(run.config, run.target.info(), 39);
+  const TrainPlan plan = plan_training(run.config, run.target.info(), run.data, drafter);
+  EXPECT_EQ(run.target.tokens_computed, 0);  // a plan asks nothing of the target
+  EXPECT_GT(process_bytes(plan, run.config, run.target, run.data.train), plan.bytes());
+  EXPECT_EQ(run.target.tokens_computed, 20);  // as much of it as training keeps
+}
+
 }  // namespace
 }  // namespace draftsmith

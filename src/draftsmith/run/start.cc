@@ -3,7 +3,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/draft/families.h"
-#include "draftsmith/train/trainer.h"
+#include "draftsmith/model/layer_names.h"
 
 namespace draftsmith {
 
@@ -15,7 +15,7 @@ std::unique_ptr<Drafter> starting_drafter(const RunConfig& config, const Drafter
     std::unique_ptr<Drafter> drafter = empty_drafter(shape, place_of(config.train.compute));
     drafter->start_random(rng, target.head());
     if (init.kind == DraftInit::Kind::kTarget)
-      drafter->start_from_target([&](const std::string& name) { return target.weight(name); });
+      drafter->start_from_target([&](const DecoderWeight& weight) { return target.weight(weight); });
     return drafter;
   }
   LoadedDrafter loaded = read_drafter_folder(init.path, place_of(config.train.compute));

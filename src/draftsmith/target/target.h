@@ -1,12 +1,11 @@
 // The frozen target model: hidden states of documents for training, one-by-one or block passes for decoding, and the
-// embedding and head that the drafter shares. One interface; the engine is llama.cpp (any GGUF it runs, quantised as it
-// is). Everything is fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
+// embedding and head that the drafter shares. This is the interface; open.h picks the engine behind it. Everything is
+// fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -15,6 +14,7 @@
 
 #include "draftsmith/base/choices.h"
 #include "draftsmith/model/decoder_shape.h"
+#include "draftsmith/model/layer_names.h"
 
 namespace draftsmith {
 
@@ -69,10 +69,10 @@ class Target {
   virtual at::Tensor embedding() = 0;  // [V, H]
   virtual at::Tensor head() = 0;       // [V, H]
 
-  // Each document alone, positions from 0. taps: 0-based layer outputs. Several documents may share a call of the
-  // engine.
-  virtual std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
-                                                 std::span<const std::int64_t> taps, bool want_final_state) = 0;
+  // The document alone, positions from 0; the figures do not depend on what was asked before. taps: 0-based layer
+  // outputs.
+  virtual DocumentFeatures features(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
+                                    bool want_final_state) = 0;
 
   virtual std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) = 0;
 
@@ -86,22 +86,25 @@ class Target {
                                        const GenerateOptions& options,
                                        const std::function<void(std::int64_t index, const Answer&)>& on_answer) = 0;
 
-  // A weight of the target by its GGUF name, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k;
-  // undefined when the model has no such tensor. Used to start a drafter from the target's layers.
-  virtual at::Tensor weight(const std::string& gguf_name) = 0;
+  // A weight of the target, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k; undefined when
+  // the model has no such tensor. Used to start a drafter from the target's layers.
+  virtual at::Tensor weight(const DecoderWeight& weight) = 0;
+
+  // What a copy of the weights in bf16 would take (model.feature_weights); 0 when the engine never makes one.
+  virtual std::int64_t bf16_copy_bytes() const { return 0; }
 };
 
+// The head without the rest of a target.
+struct TargetHead {
+  std::string tensor;  // its name in the file; the embedding's when the head is tied to it
+  at::Tensor rows;     // fp32 [V, H]
+};
+
+// What every engine is asked for.
 struct TargetOptions {
   std::int64_t threads = 0;              // 0 = all cores
   Compute compute = Compute::kBFloat16;  // type of embedding() and head()
-  // Weights that features() runs on: native, the file as it is; or bf16, a copy of it in BF16 that is made once in
-  // `copy_folder`: several times faster where llama.cpp has no quick kernel for long passes over the file's own types.
-  // Everything else always runs on the file itself.
-  FeatureWeights feature_weights = FeatureWeights::kNative;
-  std::filesystem::path copy_folder = {};
-  std::function<void(const std::string&)> notice = {};  // told before the copy is written
+  std::function<void(const std::string&)> notice = {};
 };
-// Checks the file before llama.cpp sees it, then loads it.
-std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options);
 
 }  // namespace draftsmith

@@ -22,9 +22,9 @@
 
 namespace draftsmith {
 
-class FakeTarget : public Target {
+class ChainTarget : public Target {
  public:
-  explicit FakeTarget(std::int64_t vocab = 40) {
+  explicit ChainTarget(std::int64_t vocab = 40) {
     info_.name = "fake";
     info_.num_layers = 8;
     info_.hidden_size = 32;
@@ -40,28 +40,25 @@ class FakeTarget : public Target {
   const TargetInfo& info() const override { return info_; }
   at::Tensor embedding() override { return embedding_; }
   at::Tensor head() override { return embedding_; }
-  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
-                                         std::span<const std::int64_t> taps, bool want_final_state) override {
-    std::vector<DocumentFeatures> out;
-    for (const auto document : documents) {
-      const auto length = static_cast<std::int64_t>(document.size());
-      at::Tensor rows = at::empty({length, static_cast<std::int64_t>(taps.size()) * info_.hidden_size}, at::kFloat);
-      for (std::int64_t t = 0; t < length; ++t)
-        for (std::size_t k = 0; k < taps.size(); ++k)
-          rows[t]
-              .narrow(0, static_cast<std::int64_t>(k) * info_.hidden_size, info_.hidden_size)
-              .copy_(state(document[t], t, taps[k]));
-      out.push_back({.taps = rows.to(at::kBFloat16), .final_state = {}});
-      // The head is the embedding: this state expects the next token of the document.
-      if (want_final_state) {
-        std::vector<std::int64_t> next(document.begin() + 1, document.end());
-        next.push_back(document.back());
-        out.back().final_state = embedding_.index_select(0, at::tensor(next)).to(at::kBFloat16);
-      }
-      tokens_computed += length;
-      if (seconds_a_token > 0)
-        std::this_thread::sleep_for(std::chrono::duration<double>(seconds_a_token * static_cast<double>(length)));
+  DocumentFeatures features(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
+                            bool want_final_state) override {
+    const auto length = static_cast<std::int64_t>(document.size());
+    at::Tensor rows = at::empty({length, static_cast<std::int64_t>(taps.size()) * info_.hidden_size}, at::kFloat);
+    for (std::int64_t t = 0; t < length; ++t)
+      for (std::size_t k = 0; k < taps.size(); ++k)
+        rows[t]
+            .narrow(0, static_cast<std::int64_t>(k) * info_.hidden_size, info_.hidden_size)
+            .copy_(state(document[t], t, taps[k]));
+    DocumentFeatures out{.taps = rows.to(at::kBFloat16), .final_state = {}};
+    // The head is the embedding: this state expects the next token of the document.
+    if (want_final_state) {
+      std::vector<std::int64_t> next(document.begin() + 1, document.end());
+      next.push_back(document.back());
+      out.final_state = embedding_.index_select(0, at::tensor(next)).to(at::kBFloat16);
     }
+    tokens_computed += length;
+    if (seconds_a_token > 0)
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds_a_token * static_cast<double>(length)));
     return out;
   }
   std::unique_ptr<TargetSession> session(std::span<const std::int64_t>, std::int64_t) override {
@@ -71,7 +68,7 @@ class FakeTarget : public Target {
                                const std::function<void(std::int64_t, const Answer&)>&) override {
     throw std::logic_error("no generation");
   }
-  at::Tensor weight(const std::string&) override { return {}; }
+  at::Tensor weight(const DecoderWeight&) override { return {}; }
 
   std::int64_t tokens_computed = 0;
   double seconds_a_token = 0;
@@ -122,7 +119,7 @@ inline DataSet chain_data(std::int64_t documents, std::int64_t min_length, std::
 
 // A run of seconds in a folder of its own, removed at the end.
 struct TinyRun {
-  FakeTarget target;
+  ChainTarget target;
   DataFolder data;
   RunConfig config;
   std::filesystem::path folder;

@@ -1,7 +1,7 @@
 // Hidden states of the training documents, computed when first needed and kept for later epochs: in memory up to a
 // bound, then in a nameless file of the run's folder (gone with the process, however it ends), then computed again each
-// time. A document's features are the same bits in all three cases: the target sees each document in a call of its own,
-// so they cannot depend on its neighbours.
+// time. A document's features are the same bits in all three cases: the target's figures do not depend on what it read
+// before.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,9 +17,23 @@
 
 namespace draftsmith {
 
+// What is kept of one token, in numbers of bf16: K taps of the hidden size and, where labels are soft, the final state.
+struct FeatureWidth {
+  std::int64_t taps = 0;         // K*H
+  std::int64_t final_state = 0;  // H, or 0 when it is not kept
+  std::int64_t bytes() const { return 2 * (taps + final_state); }
+};
+FeatureWidth feature_width(std::int64_t num_taps, bool with_final_state, std::int64_t hidden_size);
+
+// The features of a pack's documents at their places, zeros elsewhere, in bf16.
+struct PackFeatures {
+  at::Tensor taps;         // [S, K*H]
+  at::Tensor final_state;  // [S, H], the state after the final norm; undefined when it is not kept
+};
+
 struct FeatureCacheOptions {
   std::vector<std::int64_t> taps;
-  bool with_final_state = false;  // behind the taps, H more columns: the state after the final norm
+  bool with_final_state = false;
   std::int64_t memory_bytes = 0;
   std::int64_t disk_bytes = 0;
   std::filesystem::path folder;  // for the file; must exist when disk_bytes > 0
@@ -34,9 +48,8 @@ class FeatureCache {
   FeatureCache(const FeatureCache&) = delete;
   FeatureCache& operator=(const FeatureCache&) = delete;
 
-  // bf16 [length, K*H (+ H)]: the features of the documents at their places, zeros elsewhere. A document keeps the same
-  // length in every row.
-  at::Tensor row(std::span<const DocumentSpan> documents, std::int64_t length);
+  // Features of a pack of `length` tokens. A document keeps the same length in every pack.
+  PackFeatures pack_features(std::span<const DocumentSpan> documents, std::int64_t length);
 
   // What the target has cost so far.
   std::int64_t computed_tokens() const { return computed_tokens_; }
@@ -47,25 +60,28 @@ class FeatureCache {
   std::int64_t held_tokens() const { return held_tokens_; }
 
  private:
+  // Memory and file hold the taps of a document's tokens, then their final states.
   struct Entry {
-    std::int64_t block = -1, row = 0;  // in memory
-    std::int64_t offset = -1;          // in the file
+    std::int64_t block = -1, begin = 0;  // in memory: the block, and how many tokens stand before this document
+    std::int64_t offset = -1;            // in the file, in bytes
     std::int64_t length = 0;
   };
-  at::Tensor features_of(const DocumentSpan& document);
-  at::Tensor compute(const DocumentSpan& document);
-  void keep(Entry& entry, const at::Tensor& features);
-  void keep_in_memory(Entry& entry, const at::Tensor& features);
-  bool write_to_disk(Entry& entry, const at::Tensor& features);
-  at::Tensor read_from_disk(const Entry& entry) const;
+  DocumentFeatures features_of(const DocumentSpan& document);
+  DocumentFeatures compute(const DocumentSpan& document);
+  void keep(Entry& entry, const DocumentFeatures& features);
+  void keep_in_memory(Entry& entry, const DocumentFeatures& features);
+  bool write_to_disk(Entry& entry, const DocumentFeatures& features);
+  DocumentFeatures read_from_disk(const Entry& entry) const;
+  // The features of `length` tokens that stand in one piece of memory, `begin` tokens after its start.
+  DocumentFeatures features_in(const at::Tensor& memory, std::int64_t begin, std::int64_t length) const;
 
   Target& target_;
   const DataSet& data_;
   FeatureCacheOptions options_;
-  std::int64_t width_ = 0;  // K*H (+ H)
+  FeatureWidth width_;
   std::vector<Entry> entries_;
-  std::vector<at::Tensor> blocks_;  // kept memory, and how many rows of the newest are taken
-  std::int64_t block_used_ = 0;
+  std::vector<at::Tensor> blocks_;                // kept memory, without shape
+  std::int64_t block_size_ = 0, block_used_ = 0;  // of the newest block, in tokens
   std::int64_t memory_used_ = 0, disk_used_ = 0, held_tokens_ = 0, computed_tokens_ = 0;
   double computed_seconds_ = 0;
   int file_ = -1;

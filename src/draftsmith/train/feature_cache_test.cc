@@ -13,7 +13,7 @@ struct FeatureCacheTest : testing::Test {
   const std::vector<std::int64_t> taps = {1, 3};
   const std::int64_t token_bytes = 2 * 32 * 2;
 
-  at::Tensor row_of_all(FeatureCache& cache) {
+  PackFeatures pack_of_all(FeatureCache& cache) {
     std::vector<DocumentSpan> spans;
     std::int64_t begin = 0;
     for (std::int64_t d = 0; d < 6; ++d) {
@@ -21,43 +21,72 @@ struct FeatureCacheTest : testing::Test {
       begin += run.data.train.length(d);
     }
     tokens = begin;
-    return cache.row(spans, begin + 5);
+    return cache.pack_features(spans, begin + 5);
   }
   std::int64_t tokens = 0;
 };
 
+void expect_same(const PackFeatures& got, const PackFeatures& expected) {
+  EXPECT_TRUE(got.taps.equal(expected.taps));
+  ASSERT_EQ(got.final_state.defined(), expected.final_state.defined());
+  if (expected.final_state.defined()) {
+    EXPECT_TRUE(got.final_state.equal(expected.final_state));
+  }
+}
+
 TEST_F(FeatureCacheTest, MemoryDiskAndRecomputingGiveTheSameBits) {
-  FeatureCache memory(run.target, run.data.train, {.taps = taps, .memory_bytes = 1 << 20, .folder = run.folder});
-  const at::Tensor expected = row_of_all(memory);
-  EXPECT_TRUE(row_of_all(memory).equal(expected));
-  EXPECT_EQ(memory.computed_tokens(), tokens);  // once only
-  EXPECT_EQ(memory.held_tokens(), tokens);
+  for (const bool final_state : {false, true}) {
+    const auto options = [&](std::int64_t memory_bytes, std::int64_t disk_bytes) {
+      return FeatureCacheOptions{.taps = taps,
+                                 .with_final_state = final_state,
+                                 .memory_bytes = memory_bytes,
+                                 .disk_bytes = disk_bytes,
+                                 .folder = run.folder};
+    };
+    FeatureCache memory(run.target, run.data.train, options(1 << 20, 0));
+    const PackFeatures expected = pack_of_all(memory);
+    expect_same(pack_of_all(memory), expected);
+    EXPECT_EQ(memory.computed_tokens(), tokens);  // once only
+    EXPECT_EQ(memory.held_tokens(), tokens);
 
-  FeatureCache disk(run.target, run.data.train, {.taps = taps, .disk_bytes = 1 << 20, .folder = run.folder});
-  EXPECT_TRUE(row_of_all(disk).equal(expected));
-  EXPECT_TRUE(row_of_all(disk).equal(expected));
-  EXPECT_EQ(disk.computed_tokens(), tokens);
+    FeatureCache disk(run.target, run.data.train, options(0, 1 << 20));
+    expect_same(pack_of_all(disk), expected);
+    expect_same(pack_of_all(disk), expected);
+    EXPECT_EQ(disk.computed_tokens(), tokens);
 
-  FeatureCache nothing(run.target, run.data.train, {.taps = taps, .folder = run.folder});
-  EXPECT_TRUE(row_of_all(nothing).equal(expected));
-  EXPECT_TRUE(row_of_all(nothing).equal(expected));
-  EXPECT_EQ(nothing.computed_tokens(), 2 * tokens);
+    FeatureCache nothing(run.target, run.data.train, options(0, 0));
+    expect_same(pack_of_all(nothing), expected);
+    expect_same(pack_of_all(nothing), expected);
+    EXPECT_EQ(nothing.computed_tokens(), 2 * tokens);
 
-  FeatureCache mixed(
-      run.target, run.data.train,
-      {.taps = taps, .memory_bytes = 30 * token_bytes, .disk_bytes = 30 * token_bytes, .folder = run.folder});
-  EXPECT_TRUE(row_of_all(mixed).equal(expected));
-  EXPECT_TRUE(row_of_all(mixed).equal(expected));
-  EXPECT_LE(mixed.held_tokens(), mixed.capacity_tokens());
-  EXPECT_EQ(mixed.capacity_tokens(), 60);
-  EXPECT_GT(mixed.held_tokens(), 0);
+    const std::int64_t bytes = feature_width(2, final_state, 32).bytes();
+    EXPECT_EQ(bytes, token_bytes + (final_state ? 2 * 32 : 0));
+    FeatureCache mixed(run.target, run.data.train, options(30 * bytes, 30 * bytes));
+    expect_same(pack_of_all(mixed), expected);
+    expect_same(pack_of_all(mixed), expected);
+    EXPECT_LE(mixed.held_tokens(), mixed.capacity_tokens());
+    EXPECT_EQ(mixed.capacity_tokens(), 60);
+    EXPECT_GT(mixed.held_tokens(), 0);
+  }
+}
+
+// What the target says of a document stands at the document's place.
+TEST_F(FeatureCacheTest, APackHoldsWhatTheTargetSaysOfItsDocuments) {
+  FeatureCache cache(run.target, run.data.train,
+                     {.taps = taps, .with_final_state = true, .memory_bytes = 1 << 20, .folder = run.folder});
+  const PackFeatures pack = pack_of_all(cache);
+  const std::int64_t begin = run.data.train.length(0), length = run.data.train.length(1);
+  const DocumentFeatures alone = run.target.features(run.data.train.tokens_of(1), taps, true);
+  EXPECT_TRUE(pack.taps.narrow(0, begin, length).equal(alone.taps));
+  EXPECT_TRUE(pack.final_state.narrow(0, begin, length).equal(alone.final_state));
 }
 
 TEST_F(FeatureCacheTest, PaddingIsZeroAndTheFileHasNoName) {
   FeatureCache disk(run.target, run.data.train, {.taps = taps, .disk_bytes = 1 << 20, .folder = run.folder});
-  const at::Tensor row = row_of_all(disk);
-  EXPECT_EQ(row.size(0), tokens + 5);
-  EXPECT_EQ(row.narrow(0, tokens, 5).abs().sum().item<float>(), 0.0f);
+  const PackFeatures pack = pack_of_all(disk);
+  EXPECT_EQ(pack.taps.size(0), tokens + 5);
+  EXPECT_FALSE(pack.final_state.defined());
+  EXPECT_EQ(pack.taps.narrow(0, tokens, 5).abs().sum().item<float>(), 0.0f);
   EXPECT_TRUE(std::filesystem::is_empty(run.folder));
 }
 
@@ -69,7 +98,7 @@ TEST_F(FeatureCacheTest, ADiskThatCannotBeUsedIsToldOnceAndDoesNoHarm) {
          notices.push_back(text);
        }});
   FeatureCache reference(run.target, run.data.train, {.taps = taps, .memory_bytes = 1 << 20, .folder = run.folder});
-  EXPECT_TRUE(row_of_all(cache).equal(row_of_all(reference)));
+  expect_same(pack_of_all(cache), pack_of_all(reference));
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_NE(notices[0].find("missing"), std::string::npos) << notices[0];
 }

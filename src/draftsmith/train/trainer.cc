@@ -72,15 +72,9 @@ StepReport Trainer::step(double learning_rate) {
 
 LossSums Trainer::sums_of(const Pack& pack, FeatureCache& features, Rng rng) {
   const std::vector<std::int64_t> anchors = sample_anchors(pack, rows_.anchor_options(), rng);
-  const at::Tensor states = features.row(pack.documents, pack.length);
-  const DrafterConfig& drafter = drafter_->config();
-  const std::int64_t taps = drafter.num_taps() * drafter.hidden_size, rest = states.size(1) - taps;
-  return drafter_->objective(frozen_,
-                             {.pack = pack,
-                              .anchors = anchors,
-                              .taps = states.narrow(1, 0, taps),
-                              .final_state = rest > 0 ? states.narrow(1, taps, rest) : at::Tensor()},
-                             objective_);
+  const PackFeatures states = features.pack_features(pack.documents, pack.length);
+  return drafter_->objective(
+      frozen_, {.pack = pack, .anchors = anchors, .taps = states.taps, .final_state = states.final_state}, objective_);
 }
 
 LossSums Trainer::add_pack(const Pack& pack, std::uint64_t step, std::uint64_t micro) {

@@ -2,11 +2,8 @@
 // its rotary positions are rotate-half here as in Hugging Face, so q and k keep their row order.
 #include "draftsmith/draft/dflash/gguf.h"
 
-#include <array>
-#include <string_view>
-#include <utility>
-
 #include "draftsmith/base/check.h"
+#include "draftsmith/model/layer_names.h"
 
 namespace draftsmith {
 namespace {
@@ -23,30 +20,13 @@ bool causal_in_all_layers(const DrafterConfig& config) {
   return first;
 }
 
-std::string gguf_name(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kLayerNames = {
-      {{"input_layernorm.weight", "attn_norm.weight"},
-       {"self_attn.q_proj.weight", "attn_q.weight"},
-       {"self_attn.k_proj.weight", "attn_k.weight"},
-       {"self_attn.v_proj.weight", "attn_v.weight"},
-       {"self_attn.o_proj.weight", "attn_output.weight"},
-       {"self_attn.q_norm.weight", "attn_q_norm.weight"},
-       {"self_attn.k_norm.weight", "attn_k_norm.weight"},
-       {"post_attention_layernorm.weight", "ffn_norm.weight"},
-       {"mlp.gate_proj.weight", "ffn_gate.weight"},
-       {"mlp.up_proj.weight", "ffn_up.weight"},
-       {"mlp.down_proj.weight", "ffn_down.weight"}}};
+// The decoder's table, and what only a drafter has.
+std::string name_in_gguf(const std::string& name) {
   if (name == "fc.weight") return name;
   if (name == "hidden_norm.weight") return "enc.output_norm.weight";
-  if (name == "norm.weight") return "output_norm.weight";
-  DRAFTSMITH_ASSERT(name.starts_with("layers."));
-  const std::size_t dot = name.find('.', 7);
-  const std::string rest = name.substr(dot + 1);
-  for (const auto& [ours, theirs] : kLayerNames) {
-    if (rest == ours) return "blk." + name.substr(7, dot - 7) + "." + std::string(theirs);
-  }
-  DRAFTSMITH_ASSERT(!"a parameter without a GGUF name");
-  return {};
+  const auto weight = weight_of_hugging_face_name(name, /*prefix=*/"");
+  DRAFTSMITH_ASSERT(weight.has_value());
+  return gguf_name(*weight);
 }
 
 }  // namespace
@@ -69,7 +49,7 @@ GgufDescription describe_dflash_gguf(const DrafterConfig& config) {
                                {"block_size", u32(config.block_size)},
                                {"target_layers", layers},
                                {"attention.causal", causal_in_all_layers(config)}},
-                      .tensor_name = gguf_name};
+                      .tensor_name = name_in_gguf};
   if (config.has_sliding_layers()) {
     std::vector<std::int8_t> slides;
     for (const LayerKind kind : config.layer_kinds) slides.push_back(kind == LayerKind::kSliding ? 1 : 0);

@@ -20,8 +20,9 @@ class Copier {
  public:
   explicit Copier(const TargetWeightFn& target_weight) : target_weight_(target_weight) {}
 
-  void copy(const std::string& name, const at::Tensor& to, const std::string& setting) const {
-    const at::Tensor from = target_weight_(name);
+  void copy(const DecoderWeight& weight, const at::Tensor& to, const std::string& setting) const {
+    const at::Tensor from = target_weight_(weight);
+    const std::string name = gguf_name(weight);
     require(from.defined(), "draft.init: target needs the target's tensor '", name,
             "', which this model does not have; use draft.init: random");
     require(from.sizes() == to.sizes(), "draft.init: target cannot copy '", name, "': it is ", shape_text(from),
@@ -32,9 +33,9 @@ class Copier {
 
   // The target's own scale of normalised heads, or a constant that gives q or k the size they have in the target: for
   // an input of unit variance and no preferred direction, each output of W has variance sum_i W_i^2.
-  void copy_head_norm(const std::string& name, const at::Tensor& to, const at::Tensor& matrix) const {
-    if (target_weight_(name).defined()) {
-      copy(name, to, "draft.head_dim");
+  void copy_head_norm(const DecoderWeight& weight, const at::Tensor& to, const at::Tensor& matrix) const {
+    if (target_weight_(weight).defined()) {
+      copy(weight, to, "draft.head_dim");
     } else {
       to.fill_(matrix.square().sum(1).mean().sqrt());
     }
@@ -47,21 +48,22 @@ class Copier {
 // The weights of attn_norm go into the columns of q, k and v, and the norm's own become 1. A layer's k_proj and v_proj
 // read the block through its input norm and the context through hidden_norm, which all layers share: so both give what
 // the target's layer gives for the same state.
-void copy_layer(const Copier& copier, const std::string& block, LayerParams& layer) {
-  const std::string heads = "draft.heads, draft.kv_heads and draft.head_dim";
-  copier.copy(block + "attn_norm.weight", layer.input_layernorm, "draft.hidden_size");
-  copier.copy(block + "attn_q.weight", layer.q_proj, heads);
-  copier.copy(block + "attn_k.weight", layer.k_proj, heads);
-  copier.copy(block + "attn_v.weight", layer.v_proj, heads);
+void copy_layer(const Copier& copier, std::int64_t source, LayerParams& layer) {
+  const std::string hidden = "draft.hidden_size", heads = "draft.heads, draft.kv_heads and draft.head_dim",
+                    intermediate = "draft.intermediate_size";
+  copier.copy({DecoderParam::kInputNorm, source}, layer.input_layernorm, hidden);
+  copier.copy({DecoderParam::kQ, source}, layer.q_proj, heads);
+  copier.copy({DecoderParam::kK, source}, layer.k_proj, heads);
+  copier.copy({DecoderParam::kV, source}, layer.v_proj, heads);
   for (at::Tensor* matrix : {&layer.q_proj, &layer.k_proj, &layer.v_proj}) matrix->mul_(layer.input_layernorm);
   layer.input_layernorm.fill_(1.0);
-  copier.copy(block + "attn_output.weight", layer.o_proj, heads);
-  copier.copy_head_norm(block + "attn_q_norm.weight", layer.q_norm, layer.q_proj);
-  copier.copy_head_norm(block + "attn_k_norm.weight", layer.k_norm, layer.k_proj);
-  copier.copy(block + "ffn_norm.weight", layer.post_attention_layernorm, "draft.hidden_size");
-  copier.copy(block + "ffn_gate.weight", layer.gate_proj, "draft.intermediate_size");
-  copier.copy(block + "ffn_up.weight", layer.up_proj, "draft.intermediate_size");
-  copier.copy(block + "ffn_down.weight", layer.down_proj, "draft.intermediate_size");
+  copier.copy({DecoderParam::kO, source}, layer.o_proj, heads);
+  copier.copy_head_norm({DecoderParam::kQNorm, source}, layer.q_norm, layer.q_proj);
+  copier.copy_head_norm({DecoderParam::kKNorm, source}, layer.k_norm, layer.k_proj);
+  copier.copy({DecoderParam::kPostAttentionNorm, source}, layer.post_attention_layernorm, hidden);
+  copier.copy({DecoderParam::kGate, source}, layer.gate_proj, intermediate);
+  copier.copy({DecoderParam::kUp, source}, layer.up_proj, intermediate);
+  copier.copy({DecoderParam::kDown, source}, layer.down_proj, intermediate);
 }
 
 }  // namespace
@@ -78,9 +80,9 @@ void init_from_target(DFlashParams& params, const DrafterConfig& config, const T
   const Copier copier(target_weight);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const std::int64_t source = config.num_target_layers - config.num_layers + i;
-    copy_layer(copier, "blk." + std::to_string(source) + ".", params.layers[i]);
+    copy_layer(copier, source, params.layers[i]);
   }
-  copier.copy("output_norm.weight", params.norm, "draft.hidden_size");
+  copier.copy({DecoderParam::kOutputNorm}, params.norm, "draft.hidden_size");
   params.hidden_norm.fill_(1.0);
   params.fc.zero_();
   params.fc.narrow(1, (config.num_taps() - 1) * config.hidden_size, config.hidden_size).fill_diagonal_(1.0);

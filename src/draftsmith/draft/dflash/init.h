@@ -5,6 +5,7 @@
 
 #include "draftsmith/draft/dflash/params.h"
 #include "draftsmith/draft/drafter.h"
+#include "draftsmith/model/layer_names.h"
 
 namespace draftsmith {
 
@@ -12,7 +13,7 @@ namespace draftsmith {
 // folded into q, k and v, so that context and block are read as the target reads a state; `norm` is the target's final
 // norm. fc passes the last tap through. q_norm and k_norm are the target's own, or else one number: the size its
 // queries and keys have for a normalised input of no preferred direction. UserError naming the tensor when the target
-// has none of that name or its shape is not the drafter's.
+// does not have it or its shape is not the drafter's.
 void init_from_target(DFlashParams& params, const DrafterConfig& config, const TargetWeightFn& target_weight);
 
 // Lets the logits of a random start have a variance of 1 (with norm 1 they have that of the head's rows, for SmolLM2

@@ -36,8 +36,8 @@ std::map<std::string, at::Tensor> target_of(const DrafterConfig& config) {
 }
 
 TargetWeightFn lookup(const std::map<std::string, at::Tensor>& weights) {
-  return [&weights](const std::string& name) {
-    const auto it = weights.find(name);
+  return [&weights](const DecoderWeight& weight) {
+    const auto it = weights.find(gguf_name(weight));
     return it == weights.end() ? at::Tensor() : it->second;
   };
 }

@@ -37,6 +37,9 @@ struct QuickKernels {
 // Writes `file` with its matrices in BF16 to `copy`, whole or not at all.
 void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::path& copy, std::int64_t threads);
 
+// Cells of a cache that holds `num_tokens` tokens: llama.cpp's cache comes in whole steps of 256.
+constexpr std::int64_t cells_for(std::int64_t num_tokens) { return (num_tokens + 255) / 256 * 256; }
+
 struct ContextOptions {
   std::int64_t num_cells = 0;  // tokens the cache holds, of all sequences together
   std::int64_t num_sequences = 1;

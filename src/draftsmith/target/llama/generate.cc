@@ -64,7 +64,7 @@ class Generator {
     require(total <= loaded_.info.context_length, "a prompt of ", longest, " tokens and ", options_.max_new_tokens,
             " new ones are more than the ", loaded_.info.context_length,
             " the target was trained for; ask for fewer new tokens");
-    return (total + 255) / 256 * 256;
+    return cells_for(total);
   }
 
   // One token of every running answer, then prompt tokens while there is room. False when nothing is left to do.

@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <thread>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/model/tap_rules.h"
+#include "draftsmith/target/llama/load.h"
 
 namespace draftsmith {
 namespace {
@@ -66,7 +69,8 @@ std::string bf16_copy_name(const std::filesystem::path& file) {
 
 class GgufTarget final : public Target {
  public:
-  GgufTarget(GgufWeights weights, const TargetOptions& options) : weights_(std::move(weights)) {
+  GgufTarget(GgufWeights weights, const TargetOptions& options, const LlamaOptions& llama)
+      : weights_(std::move(weights)) {
     require(options.threads >= 0, "threads must be 0 (all cores) or more, not ", options.threads);
     dtype_ = options.compute == Compute::kFloat32 ? at::kFloat : at::kBFloat16;
     const std::string path = weights_.file().path.string();
@@ -80,8 +84,8 @@ class GgufTarget final : public Target {
     loaded->info = read_info(model, weights_);
     loaded->threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     loaded_ = std::move(loaded);
-    copied_ = options.feature_weights != FeatureWeights::kNative;
-    features_ = std::make_unique<FeatureReader>(feature_model(options));
+    copied_ = llama.feature_weights != FeatureWeights::kNative;
+    features_ = std::make_unique<FeatureReader>(feature_model(options, llama));
   }
 
   const TargetInfo& info() const override { return loaded_->info; }
@@ -96,12 +100,12 @@ class GgufTarget final : public Target {
     return head_;
   }
 
-  std::vector<DocumentFeatures> features(std::span<const std::span<const std::int32_t>> documents,
-                                         std::span<const std::int64_t> taps, bool want_final_state) override {
+  DocumentFeatures features(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
+                            bool want_final_state) override {
     if (!taps.empty()) check_taps(taps, info().num_layers);
     std::optional<QuickKernels> quick;
     if (copied_) quick.emplace();
-    return features_->read(documents, taps, want_final_state);
+    return features_->read(document, taps, want_final_state);
   }
 
   std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) override {
@@ -114,19 +118,27 @@ class GgufTarget final : public Target {
     return generate_answers(*loaded_, prompts, options, on_answer);
   }
 
-  at::Tensor weight(const std::string& name) override {
+  std::int64_t bf16_copy_bytes() const override {
+    std::int64_t elements = 0;
+    for (const GgufTensor& tensor : weights_.file().tensors)
+      elements += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
+    return 2 * elements;
+  }
+
+  at::Tensor weight(const DecoderWeight& weight) override {
+    const std::string name = gguf_name(weight);
     if (weights_.find(name) == nullptr) return {};
     const at::Tensor rows = weights_.read(name, at::kFloat);
-    return is_rotated_in_neighbours(name, rows) ? neighbours_to_halves(rows, info().head_dim, rotated()) : rows;
+    return is_rotated_in_neighbours(weight.param, rows) ? neighbours_to_halves(rows, info().head_dim, rotated()) : rows;
   }
 
  private:
-  std::shared_ptr<const LoadedModel> feature_model(const TargetOptions& options) const {
-    if (options.feature_weights == FeatureWeights::kNative) return loaded_;
+  std::shared_ptr<const LoadedModel> feature_model(const TargetOptions& options, const LlamaOptions& llama) const {
+    if (llama.feature_weights == FeatureWeights::kNative) return loaded_;
     const std::filesystem::path& file = weights_.file().path;
-    const std::filesystem::path copy = options.copy_folder / bf16_copy_name(file);
+    const std::filesystem::path copy = llama.copy_folder / bf16_copy_name(file);
     if (!std::filesystem::exists(copy)) {
-      std::filesystem::create_directories(options.copy_folder);
+      std::filesystem::create_directories(llama.copy_folder);
       if (options.notice)
         options.notice(text_of("writing the target's weights as bf16 to ", copy.string(),
                                "; model.feature_weights: native does without"));
@@ -145,9 +157,9 @@ class GgufTarget final : public Target {
   // llama.cpp states: llama.cpp's converter permutes the rows of exactly those whose Hugging Face twin turns halves
   // (llama, granite, internlm2, ...); the others of that kind are stored as they came and need the same turn before
   // rotate-half may be used. Latent attention (kv_lora_rank) keeps another order inside a head and stays as stored.
-  bool is_rotated_in_neighbours(const std::string& name, const at::Tensor& rows) const {
-    const bool is_query_or_key = name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight") ||
-                                 name.ends_with(".attn_q.bias") || name.ends_with(".attn_k.bias");
+  bool is_rotated_in_neighbours(DecoderParam param, const at::Tensor& rows) const {
+    const bool is_query_or_key = param == DecoderParam::kQ || param == DecoderParam::kK ||
+                                 param == DecoderParam::kQBias || param == DecoderParam::kKBias;
     const std::int64_t head_dim = info().head_dim;
     return is_query_or_key && llama_model_rope_type(loaded_->model.get()) == LLAMA_ROPE_TYPE_NORM && head_dim > 0 &&
            rows.size(0) % head_dim == 0 && rotated() >= 2 && rotated() % 2 == 0 && rotated() <= head_dim &&
@@ -211,16 +223,11 @@ void LoadedModel::check_tokens(std::span<const std::int32_t> tokens, const std::
   }
 }
 
-TargetSession::Pass TargetSession::prefill(std::span<const std::int32_t> tokens) {
-  Pass pass = extend(tokens);
-  pass.logits = pass.logits.narrow(0, pass.logits.size(0) - 1, 1);
-  return pass;
-}
-
-std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options) {
+std::unique_ptr<Target> load_gguf_target(const std::filesystem::path& file, const TargetOptions& options,
+                                         const LlamaOptions& llama) {
   GgufWeights weights(file);
   check_is_target(weights.file());
-  return std::make_unique<GgufTarget>(std::move(weights), options);
+  return std::make_unique<GgufTarget>(std::move(weights), options, llama);
 }
 
 }  // namespace draftsmith

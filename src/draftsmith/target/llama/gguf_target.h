@@ -31,17 +31,18 @@ std::vector<Target::Answer> generate_answers(
     const LoadedModel& loaded, std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
     const std::function<void(std::int64_t index, const Target::Answer&)>& on_answer);
 
-// Features of documents. Keeps its context between calls: making one costs more than a short document.
+// Features of one document after the other. Keeps its context between calls: making one costs more than a short
+// document.
 class FeatureReader {
  public:
   explicit FeatureReader(std::shared_ptr<const LoadedModel> loaded) : loaded_(std::move(loaded)) {}
-  std::vector<DocumentFeatures> read(std::span<const std::span<const std::int32_t>> documents,
-                                     std::span<const std::int64_t> taps, bool want_final_state);
+  DocumentFeatures read(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
+                        bool want_final_state);
 
  private:
-  struct Group;  // documents that share a run of the engine
-  void prepare(std::int64_t longest, std::span<const std::int64_t> taps, bool want_final_state);
-  void run_group(const Group& group, std::vector<DocumentFeatures>& out);
+  void prepare(std::int64_t length, std::span<const std::int64_t> taps, bool want_final_state);
+  // Runs `tokens`, which follow the first `position` tokens of the document, and writes their rows of `out`.
+  void run(std::span<const std::int32_t> tokens, std::int64_t position, const DocumentFeatures& out);
 
   std::shared_ptr<const LoadedModel> loaded_;
   std::vector<std::int64_t> taps_;

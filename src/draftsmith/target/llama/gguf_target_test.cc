@@ -15,6 +15,7 @@
 
 #include "draftsmith/store/safetensors.h"
 #include "draftsmith/store/test_folder.h"
+#include "draftsmith/target/llama/load.h"
 
 namespace draftsmith {
 namespace {
@@ -59,10 +60,16 @@ double relative_error(const at::Tensor& got, const at::Tensor& expected) {
   return ((got.to(at::kFloat) - expected).abs().max() / expected.abs().max()).item<double>();
 }
 
-std::vector<DocumentFeatures> features_of(Target& target, const std::vector<Tokens>& documents,
-                                          const std::vector<std::int64_t>& taps, bool want_final_state = false) {
-  const std::vector<std::span<const std::int32_t>> views(documents.begin(), documents.end());
-  return target.features(views, taps, want_final_state);
+DocumentFeatures features_of(Target& target, const Tokens& document, const std::vector<std::int64_t>& taps,
+                             bool want_final_state = false) {
+  return target.features(document, taps, want_final_state);
+}
+
+// Token ids of no meaning, below 64.
+Tokens some_tokens(std::size_t length) {
+  Tokens tokens(length);
+  for (std::size_t i = 0; i < length; ++i) tokens[i] = static_cast<std::int32_t>(i * i % 61 + 3);
+  return tokens;
 }
 
 class Twin : public testing::TestWithParam<std::string> {};
@@ -107,7 +114,7 @@ TEST_P(Twin, FeaturesAreTheReferencesStatesInBf16) {
   const SafetensorsFile golden(kGolden + GetParam() + "/target_forward.safetensors");
   const auto target = load_twin(GetParam());
   const DocumentFeatures features =
-      features_of(*target, {golden_tokens(golden)}, {4, 0}, true)[0];  // in the order asked for
+      features_of(*target, golden_tokens(golden), {4, 0}, true);  // in the order asked for
   const at::Tensor states = at::cat({floats(golden, "hidden_states.5"), floats(golden, "hidden_states.1")}, 1);
   EXPECT_EQ(features.taps.scalar_type(), at::kBFloat16);
   EXPECT_LT(relative_error(features.taps, states), 1.0 / 256);
@@ -116,42 +123,51 @@ TEST_P(Twin, FeaturesAreTheReferencesStatesInBf16) {
   EXPECT_LT(((features.taps.to(at::kFloat) - states).abs() / (states.abs() + 1e-3)).max().item<double>(), 1.0 / 250);
 }
 
-// Documents do not see each other: alone, first, last, beside others, over several runs.
-TEST_P(Twin, FeaturesDoNotDependOnNeighbours) {
-  const SafetensorsFile golden(kGolden + GetParam() + "/target_forward.safetensors");
-  const Tokens tokens = golden_tokens(golden);
+// What an engine keeps from document to document (its cache, its context of a size or of other taps) leaves no trace:
+// the features are, bit for bit, those of an engine that has read nothing yet.
+TEST_P(Twin, FeaturesDoNotDependOnWhatWasReadBefore) {
+  struct Request {
+    std::size_t length;
+    std::vector<std::int64_t> taps;
+    bool want_final_state;
+  };
+  const std::vector<Request> requests = {{45, {0, 4}, true}, {7, {0, 4}, true}, {300, {0, 4}, true},
+                                         {7, {0, 4}, true},  {0, {0, 4}, true}, {45, {0, 4}, true},
+                                         {45, {2}, false},   {300, {2}, false}, {512, {2, 1}, true},
+                                         {1, {2, 1}, true},  {45, {0, 4}, true}};
   const auto target = load_twin(GetParam());
-  std::vector<Tokens> documents;
-  for (std::size_t d = 0; d < 90; ++d) {  // lengths 1 .. 45, some empty: more than one group, more than 64 sequences
-    const std::size_t length = d % 17 == 16 ? 0 : 1 + d % 45;
-    documents.emplace_back(tokens.begin() + static_cast<std::ptrdiff_t>(d % 10),
-                           tokens.begin() + static_cast<std::ptrdiff_t>(d % 10 + length));
-    documents.back().resize(length);
-  }
-  const std::vector<DocumentFeatures> together = features_of(*target, documents, {0, 4}, true);
-  for (std::size_t d = 0; d < documents.size(); ++d) {
-    const DocumentFeatures alone = features_of(*target, {documents[d]}, {0, 4}, true)[0];
-    ASSERT_EQ(together[d].taps.size(0), static_cast<std::int64_t>(documents[d].size()));
-    ASSERT_EQ(together[d].final_state.sizes(), alone.final_state.sizes());
-    if (documents[d].empty()) continue;
-    // One unit in the last place of bf16 where a rounding falls to the other side.
-    const at::Tensor a = alone.taps.to(at::kFloat), t = together[d].taps.to(at::kFloat);
-    EXPECT_LT(((a - t).abs() / (a.abs() + 1e-3)).max().item<double>(), 1.0 / 120) << d;
-    EXPECT_GT((a == t).to(at::kFloat).mean().item<double>(), 0.99) << d;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const auto& [length, taps, want_final_state] = requests[r];
+    // Other tokens each time, so that what was left behind would be seen.
+    Tokens tokens = some_tokens(length + r);
+    tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(r));
+    const DocumentFeatures later = features_of(*target, tokens, taps, want_final_state);
+    const DocumentFeatures first = features_of(*load_twin(GetParam()), tokens, taps, want_final_state);
+    EXPECT_EQ(later.taps.size(0), static_cast<std::int64_t>(length));
+    EXPECT_TRUE(later.taps.equal(first.taps)) << r;
+    ASSERT_EQ(later.final_state.defined(), want_final_state);
+    if (want_final_state) {
+      EXPECT_TRUE(later.final_state.equal(first.final_state)) << r;
+    }
   }
 }
 
-TEST(GgufTarget, LongDocumentsTakeSeveralRuns) {
+TEST(GgufTarget, LongDocumentsEqualShortPasses) {
   const auto target = load_twin("decode_llama");
-  Tokens tokens(1300);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * i % 61 + 3);
-  const DocumentFeatures features = features_of(*target, {Tokens(200, 5), tokens, Tokens(3, 7)}, {1, 3}, true)[1];
+  const Tokens tokens = some_tokens(1300);
+  const DocumentFeatures features = features_of(*target, tokens, {1, 3}, true);
   const auto session = target->session(std::vector<std::int64_t>{1, 3}, 1300);
-  const TargetSession::Pass pass = session->extend(tokens);
-  EXPECT_EQ(pass.logits.size(0), 1300);
-  EXPECT_LT(relative_error(features.taps, pass.features), 1.0 / 250);
-  // The final state times the head gives the logits.
-  EXPECT_LT(relative_error(at::matmul(features.final_state.to(at::kFloat), target->head().t()), pass.logits), 1.0 / 50);
+  std::int64_t begin = 0;
+  for (const std::int64_t count : {1, 99, 412, 1, 512, 275}) {
+    const TargetSession::Pass pass = session->extend(std::span(tokens).subspan(begin, count));
+    EXPECT_EQ(pass.logits.size(0), count);
+    EXPECT_LT(relative_error(features.taps.narrow(0, begin, count), pass.features), 1.0 / 250);
+    // The final state times the head gives the logits.
+    const at::Tensor final_state = features.final_state.narrow(0, begin, count).to(at::kFloat);
+    EXPECT_LT(relative_error(at::matmul(final_state, target->head().t()), pass.logits), 1.0 / 50);
+    begin += count;
+  }
+  EXPECT_EQ(begin, 1300);
 }
 
 TEST_P(Twin, WeightsAreTheFolders) {
@@ -164,15 +180,29 @@ TEST_P(Twin, WeightsAreTheFolders) {
   if (!tied) {
     EXPECT_TRUE(target->head().equal(floats(folder, "lm_head.weight")));
   }
-  const std::map<std::string, std::string> names = {
-      {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},          {"attn_v", "self_attn.v_proj"},
-      {"attn_output", "self_attn.o_proj"}, {"ffn_gate", "mlp.gate_proj"},           {"ffn_down", "mlp.down_proj"},
-      {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"}};
-  for (const auto& [gguf, folder_name] : names) {
-    const at::Tensor weight = target->weight("blk.3." + gguf + ".weight");
-    EXPECT_TRUE(weight.equal(floats(folder, "model.layers.3." + folder_name + ".weight"))) << gguf;
+  const std::map<DecoderParam, std::string> names = {{DecoderParam::kQ, "self_attn.q_proj"},
+                                                     {DecoderParam::kK, "self_attn.k_proj"},
+                                                     {DecoderParam::kV, "self_attn.v_proj"},
+                                                     {DecoderParam::kO, "self_attn.o_proj"},
+                                                     {DecoderParam::kGate, "mlp.gate_proj"},
+                                                     {DecoderParam::kUp, "mlp.up_proj"},
+                                                     {DecoderParam::kDown, "mlp.down_proj"},
+                                                     {DecoderParam::kInputNorm, "input_layernorm"},
+                                                     {DecoderParam::kPostAttentionNorm, "post_attention_layernorm"}};
+  for (const auto& [param, folder_name] : names) {
+    const at::Tensor weight = target->weight({param, 3});
+    EXPECT_TRUE(weight.equal(floats(folder, "model.layers.3." + folder_name + ".weight"))) << folder_name;
   }
-  EXPECT_FALSE(target->weight("blk.3.attn_qkv.weight").defined());
+  EXPECT_TRUE(target->weight({DecoderParam::kOutputNorm}).equal(floats(folder, "model.norm.weight")));
+  EXPECT_FALSE(target->weight({DecoderParam::kQBias, 3}).defined());
+  EXPECT_FALSE(target->weight({DecoderParam::kQ, 6}).defined());  // it has six layers
+}
+
+TEST_P(Twin, TheHeadAloneIsTheModels) {
+  const auto target = load_twin(GetParam());
+  const TargetHead head = read_gguf_head(twin_path(GetParam()));
+  EXPECT_TRUE(head.rows.equal(target->head()));
+  EXPECT_EQ(head.tensor, target->info().tied_head ? "token_embd.weight" : "output.weight");
 }
 
 TEST_P(Twin, HalfPrecisionIsKeptOnRequest) {
@@ -247,13 +277,13 @@ TEST(GgufTarget, InfoSaysWhatTheFolderSays) {
 
 TEST(GgufTarget, BadRequestsAreRefusedInWords) {
   const auto target = load_twin("decode_qwen3");
-  EXPECT_REFUSED(features_of(*target, {Tokens{1}}, {5}), "tap 5 is the last layer");
-  EXPECT_REFUSED(features_of(*target, {Tokens{1}}, {0, 0}), "listed twice");
-  EXPECT_REFUSED(features_of(*target, {Tokens{1}}, {}), "no features were asked for");
-  EXPECT_REFUSED(features_of(*target, {Tokens{1}, Tokens{67}}, {0}),
-                 "document 1 holds token 67, but the target's ids are 0 .. 66");
-  EXPECT_REFUSED(features_of(*target, {Tokens{-1}}, {0}), "document 0 holds token -1");
-  EXPECT_REFUSED(features_of(*target, {Tokens(513, 3)}, {0}), "a document of 513 tokens is longer than the 512");
+  EXPECT_REFUSED(features_of(*target, Tokens{1}, {5}), "tap 5 is the last layer");
+  EXPECT_REFUSED(features_of(*target, Tokens{1}, {0, 0}), "listed twice");
+  EXPECT_REFUSED(features_of(*target, Tokens{1}, {}), "no features were asked for");
+  EXPECT_REFUSED(features_of(*target, Tokens{1, 67}, {0}),
+                 "a document holds token 67, but the target's ids are 0 .. 66");
+  EXPECT_REFUSED(features_of(*target, Tokens{-1}, {0}), "a document holds token -1");
+  EXPECT_REFUSED(features_of(*target, Tokens(513, 3), {0}), "a document of 513 tokens is longer than the 512");
   EXPECT_REFUSED(target->session({}, 513), "longer than the 512");
   EXPECT_REFUSED(target->session({}, 0), "at least one token");
   const auto session = target->session({}, 4);
@@ -267,7 +297,7 @@ TEST(GgufTarget, BadRequestsAreRefusedInWords) {
   EXPECT_REFUSED(target->generate(std::vector<Tokens>{{1}}, {.parallel = 0}, {}), "1 .. 128");
   EXPECT_REFUSED(target->generate(std::vector<Tokens>{{1}}, {.top_p = 0}, {}), "top_p");
   EXPECT_TRUE(target->generate({}, {}, {}).empty());
-  EXPECT_TRUE(features_of(*target, {}, {0}).empty());
+  EXPECT_EQ(features_of(*target, {}, {0}).taps.size(0), 0);
   // After a refusal all still works.
   session->truncate(2);
   EXPECT_EQ(session->extend(Tokens{5}).logits.size(1), 67);
@@ -280,15 +310,13 @@ TEST(GgufTarget, ARecurrentTargetGivesFeaturesButCannotBeCutBack) {
   const auto target = load_gguf_target(folder / "mamba.gguf", {.threads = 1, .compute = Compute::kFloat32});
   EXPECT_EQ(target->info().architecture, "mamba");
   EXPECT_FALSE(target->info().can_rewind);
-  Tokens long_document(700);
-  for (std::size_t i = 0; i < long_document.size(); ++i) long_document[i] = static_cast<std::int32_t>(i * i % 61 + 3);
-  const std::vector<Tokens> documents = {Tokens(9, 5), long_document, Tokens{7, 8}};
-  const std::vector<DocumentFeatures> together = features_of(*target, documents, {0, 2}, true);
+  const std::vector<Tokens> documents = {Tokens(9, 5), some_tokens(700), Tokens{7, 8}};
   for (std::size_t d = 0; d < documents.size(); ++d) {
+    const DocumentFeatures features = features_of(*target, documents[d], {0, 2}, true);
     const auto session = target->session(std::vector<std::int64_t>{0, 2}, 1024);
     const TargetSession::Pass pass = session->extend(documents[d]);
-    EXPECT_LT(relative_error(together[d].taps, pass.features), 1.0 / 200) << d;
-    EXPECT_LT(relative_error(at::matmul(together[d].final_state.to(at::kFloat), target->head().t()), pass.logits),
+    EXPECT_LT(relative_error(features.taps, pass.features), 1.0 / 200) << d;
+    EXPECT_LT(relative_error(at::matmul(features.final_state.to(at::kFloat), target->head().t()), pass.logits),
               1.0 / 50)
         << d;
     EXPECT_REFUSED(session->truncate(1), "architecture mamba cannot forget tokens");

@@ -19,7 +19,7 @@ class GgufSession final : public TargetSession {
   GgufSession(std::shared_ptr<const LoadedModel> loaded, std::span<const std::int64_t> taps, std::int64_t capacity)
       : loaded_(std::move(loaded)), capacity_(capacity), reader_(taps, loaded_->info.hidden_size, false, false) {
     const std::int64_t run = std::min(kRunTokens, capacity);
-    context_ = make_context(*loaded_->model, {.num_cells = (capacity + 255) / 256 * 256,
+    context_ = make_context(*loaded_->model, {.num_cells = cells_for(capacity),
                                               .num_sequences = 1,
                                               .batch_tokens = run,
                                               .batch_outputs = run,

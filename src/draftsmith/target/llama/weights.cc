@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/target/llama/load.h"
 
 namespace draftsmith {
 namespace {
@@ -95,6 +96,11 @@ at::Tensor GgufWeights::read(const std::string& name, at::ScalarType dtype) cons
     }
   });
   return out;
+}
+
+TargetHead read_gguf_head(const std::filesystem::path& file) {
+  const GgufWeights weights(file);
+  return {.tensor = weights.head_name(), .rows = weights.read(weights.head_name(), at::kFloat)};
 }
 
 at::Tensor neighbours_to_halves(const at::Tensor& rows, std::int64_t head_dim, std::int64_t rotated) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/model/layer_names.h"
 #include "draftsmith/store/gguf.h"
 
 namespace draftsmith {
@@ -18,15 +19,15 @@ namespace draftsmith {
 // number type that can be decoded or `count` is not whole blocks.
 void dequantize(std::uint32_t type, std::span<const std::byte> bytes, std::span<float> out, const std::string& tensor);
 
-inline constexpr const char* kEmbeddingTensor = "token_embd.weight";
-inline constexpr const char* kHeadTensor = "output.weight";  // missing where the head is tied to the embedding
+inline const std::string kEmbeddingTensor = gguf_name({DecoderParam::kEmbedding});
+inline const std::string kHeadTensor = gguf_name({DecoderParam::kHead});  // missing where it is tied to the embedding
 
 class GgufWeights {
  public:
   explicit GgufWeights(const std::filesystem::path& file) : file_(read_gguf(file)) {}
   const GgufFile& file() const { return file_; }
   // Which tensor the head is.
-  const char* head_name() const { return find(kHeadTensor) != nullptr ? kHeadTensor : kEmbeddingTensor; }
+  const std::string& head_name() const { return find(kHeadTensor) != nullptr ? kHeadTensor : kEmbeddingTensor; }
   const GgufTensor* find(const std::string& name) const { return file_.find_tensor(name); }  // null when missing
   // The tensor with its rows (GGUF's ne[0] is the last dimension), decoded by all of ATen's threads.
   at::Tensor read(const std::string& name, at::ScalarType dtype) const;
