@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/nn/kernels.h"
 #include "draftsmith/run/training_run.h"
 #include "draftsmith/train/fake_target.h"
 #include "flex/isa.h"
@@ -39,14 +40,14 @@ void expect_losses(const std::vector<double>& losses, const std::vector<double>&
   }
 }
 
-TEST(Signature, TenStepsOfFullLayers) {
+void expect_full_layers() {
   TinyRun run("signature_full");
   expect_losses(losses_of(run), {5.749438624, 5.239317719, 4.687391736, 4.028971426, 4.001012584, 3.785160318,
                                  3.577349800, 3.727463858, 3.640417105, 3.593033391});
 }
 
 // Sliding layers, D-PACE, soft labels, a smaller vocabulary, two packs a step, layers computed again.
-TEST(Signature, TenStepsOfEverythingElse) {
+void expect_everything_else() {
   TinyRun run("signature_all");
   run.config.draft.sliding_layers = {1};
   run.config.draft.sliding_window = 6;
@@ -57,6 +58,19 @@ TEST(Signature, TenStepsOfEverythingElse) {
   run.config.train.recompute = true;
   expect_losses(losses_of(run), {3.725142498, 3.669288582, 3.489447071, 3.218604122, 2.899019562, 2.781424226,
                                  2.428250050, 2.271260181, 2.133709501, 2.174974755});
+}
+
+TEST(Signature, TenStepsOfFullLayers) { expect_full_layers(); }
+TEST(Signature, TenStepsOfEverythingElse) { expect_everything_else(); }
+
+// Without any kernel of ours: the proof that a device without them only needs ATen.
+TEST(Signature, DefinitionsAloneTrainFullLayersAlike) {
+  const OnDefinitions definitions;
+  expect_full_layers();
+}
+TEST(Signature, DefinitionsAloneTrainEverythingElseAlike) {
+  const OnDefinitions definitions;
+  expect_everything_else();
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ void add_smoke(CLI::App& app) {
   command->add_flag("--quiet", arguments->quiet, "no progress");
   command->footer(
       "Forward and backward at full width on random numbers: finite losses and gradients, nothing across documents,\n"
-      "fused attention against plain; times and memory of both alone (no optimizer; train --dry-run gives a run's).\n"
+      "kernels against their definitions; times and memory of each pass (no optimizer; train --dry-run gives a "
+      "run's).\n"
       "--rows computes layers again on the way back, whatever the recipe says.\n"
       "recipes/seed.yaml takes about 4 minutes on two cores, and 11 GiB.\n"
       "Examples:\n"

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/nn/kernels.h"
 
 namespace draftsmith {
 namespace {
@@ -20,6 +21,12 @@ TEST_P(Golden, NumbersOfThePublicImplementationsAreReproduced) {
   for (const GoldenError& e : report.errors) EXPECT_TRUE(e.ok()) << e.name << ": " << e.error << " > " << e.bound;
   EXPECT_TRUE(report.passed);
   EXPECT_GT(report.errors.size(), 30u);
+}
+
+TEST_P(Golden, AreReproducedByTheDefinitionsAlone) {
+  const OnDefinitions definitions;
+  const GoldenReport report = verify_golden(kGolden / (std::string(GetParam()) + ".safetensors"));
+  for (const GoldenError& e : report.errors) EXPECT_TRUE(e.ok()) << e.name << ": " << e.error << " > " << e.bound;
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, Golden,

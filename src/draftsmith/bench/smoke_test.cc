@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/bench/random_batch.h"
+#include "draftsmith/nn/kernels.h"
 
 namespace draftsmith {
 namespace {
@@ -59,6 +62,74 @@ TEST(Smoke, ALossThatIsNotFiniteFails) {
   EXPECT_FALSE(report.all_ok());
   EXPECT_NE(failures(report).find("loss is finite"), std::string::npos);
   EXPECT_NE(to_text(report).find("FAILED"), std::string::npos);
+}
+
+// A drafter whose objective does something that it must not: each check of the smoke test has to find it.
+class FaultyDrafter final : public Drafter {
+ public:
+  using Fault = std::function<void(LossSums& sums, const Batch& batch)>;
+  FaultyDrafter(const DrafterConfig& config, const Place& place, Fault fault)
+      : inner_(random_drafter(config, place, place.compute, 1)), fault_(std::move(fault)) {}
+  const DrafterConfig& config() const override { return inner_->config(); }
+  const Place& place() const override { return inner_->place(); }
+  ParamList params() const override { return inner_->params(); }
+  LossSums objective(const Frozen& frozen, const Batch& batch, const ObjectiveOptions& options) override {
+    LossSums sums = inner_->objective(frozen, batch, options);
+    fault_(sums, batch);
+    return sums;
+  }
+  std::unique_ptr<Drafter> for_decoding(const Place& place) const override { return inner_->for_decoding(place); }
+  std::unique_ptr<DraftSession> session(const Frozen& frozen, std::int64_t capacity) const override {
+    return inner_->session(frozen, capacity);
+  }
+  std::int64_t max_drafts() const override { return inner_->max_drafts(); }
+  void start_random(Rng& rng, const at::Tensor& head) override { inner_->start_random(rng, head); }
+  void start_from_target(const TargetWeightFn& weight) override { inner_->start_from_target(weight); }
+  GgufDescription gguf() const override { return inner_->gguf(); }
+  StepFlops step_flops(const Frozen& frozen, const Batch& batch) const override {
+    return inner_->step_flops(frozen, batch);
+  }
+  std::int64_t step_bytes(const StepSize& size) const override { return inner_->step_bytes(size); }
+
+ private:
+  std::unique_ptr<Drafter> inner_;
+  Fault fault_;
+};
+
+std::string failures_of(const FaultyDrafter::Fault& fault) {
+  const RunConfig config = small_recipe();
+  const DrafterConfig shape = drafter_config_without_target(config);
+  const Place place = place_of(config.train.compute);
+  FaultyDrafter drafter(shape, place, fault);
+  return failures(smoke(drafter, random_frozen(shape, place, 0.02, 1), config, {}));
+}
+
+TEST(Smoke, EveryCheckFindsItsFault) {
+  EXPECT_EQ(failures_of([](LossSums&, const Batch&) {}), "");
+  const auto expect_found = [](const char* check, const FaultyDrafter::Fault& fault) {
+    EXPECT_NE(failures_of(fault).find(check), std::string::npos) << check;
+  };
+  expect_found("accuracy lies in 0 .. 1", [](LossSums& sums, const Batch&) { sums.correct_sum = 2 * sums.mask_sum; });
+  expect_found("no gradient crosses documents", [](LossSums&, const Batch& batch) {
+    if (batch.taps.grad().defined()) batch.taps.grad().add_(1e-3);
+  });
+  expect_found("no document reads another", [](LossSums& sums, const Batch& batch) {
+    for (const std::int32_t id : batch.pack.token_ids) sums.loss_sum += id;
+  });
+  // The definitions are not what is at fault here: what differs is the result of the kernels.
+  expect_found("kernels as their definitions, backward", [](LossSums&, const Batch& batch) {
+    if (batch.taps.grad().defined() && has_kernels(batch.taps)) batch.taps.grad().mul_(1.01);
+  });
+}
+
+TEST(Smoke, AGradientThatNeverComesIsFound) {
+  const RunConfig config = small_recipe();
+  const DrafterConfig shape = drafter_config_without_target(config);
+  const Place place = place_of(config.train.compute);
+  const auto drafter = random_drafter(shape, place, place.compute, 1);
+  param_of(*drafter, "layers.0.self_attn.o_proj.weight").zero_();  // nothing of the attention reaches the loss
+  const std::string found = failures(smoke(*drafter, random_frozen(shape, place, 0.02, 1), config, {}));
+  EXPECT_NE(found.find("every gradient is finite and not zero"), std::string::npos) << found;
 }
 
 TEST(Smoke, ARecipeWithoutASizeIsRefusedByItsKey) {

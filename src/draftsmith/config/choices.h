@@ -8,6 +8,11 @@
 
 namespace draftsmith {
 
+// What kind of drafter is trained; draft/families.cc makes it.
+enum class DrafterFamily { kDFlash };
+inline constexpr ChoiceName<DrafterFamily> kFamilyNames[] = {{DrafterFamily::kDFlash, "dflash"}};
+constexpr std::span<const ChoiceName<DrafterFamily>> names_of(DrafterFamily) { return kFamilyNames; }
+
 // How the slots of a block are weighed.
 enum class LossKind { kDecay, kDpace };
 inline constexpr ChoiceName<LossKind> kLossKindNames[] = {{LossKind::kDecay, "decay"}, {LossKind::kDpace, "dpace"}};

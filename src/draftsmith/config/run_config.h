@@ -25,6 +25,7 @@ struct DataConfig {
 };
 
 struct DraftConfig {
+  DrafterFamily family = DrafterFamily::kDFlash;
   std::int64_t layers = 3;
   std::int64_t block_size = 8;
   std::int64_t hidden_size = 0;              // must be the target's; 0 = take it
@@ -102,6 +103,7 @@ void visit_fields(Config& c, Visit visit) {
   visit("model", "num_layers", c.model.num_layers, "layers of the target, for `smoke` without its file");
   visit("data", "path", c.data.path, "folder that `draftsmith prepare` wrote");
   visit("data", "max_length", c.data.max_length, "tokens of a document; longer ones are cut at the end");
+  visit("draft", "family", c.draft.family, "family of the drafter");
   visit("draft", "layers", c.draft.layers, "layers of the drafter");
   visit("draft", "block_size", c.draft.block_size, "block size B: one known token and B-1 drafts");
   visit("draft", "hidden_size", c.draft.hidden_size, "width; must be the target's (0 = take it)");

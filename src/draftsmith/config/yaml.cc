@@ -144,6 +144,9 @@ bool with_field(RunConfig& config, const std::string& name, Use use) {
   return found;
 }
 
+// A key of runs written before; it is read where it asks for what is now always so.
+constexpr const char* kRetiredAttention = "train.attention";
+
 void set_field(RunConfig& config, const std::string& name, const YAML::Node& value, const std::string& where) {
   const bool found = with_field(config, name, [&](auto& field) {
     if (parse(value, field)) return;
@@ -154,7 +157,13 @@ void set_field(RunConfig& config, const std::string& name, const YAML::Node& val
     else
       throw UsageError(text_of(where, ": ", name, " must be ", what_it_is(field), ", not ", shown(found_in(value))));
   });
-  if (!found) throw UsageError(text_of(where, ": unknown key ", shown(name), suggestion(name, known_names().keys)));
+  if (found) return;
+  if (name == kRetiredAttention) {
+    if (value.IsScalar() && value.Scalar() == "fused") return;
+    throw UsageError(
+        text_of(where, ": ", name, " is gone: attention always runs on the fused kernels; remove the key"));
+  }
+  throw UsageError(text_of(where, ": unknown key ", shown(name), suggestion(name, known_names().keys)));
 }
 
 // ---- a file ---------------------------------------------------------------------------------------------------------

@@ -63,6 +63,11 @@ TEST(ConfigYaml, UnknownNamesSuggestTheNearest) {
   expect_refused(std::string(1000, 'z') + ": 1\n", {"unknown key"});
 }
 
+TEST(ConfigYaml, AKeyThatIsGoneIsReadWhereNothingChangesAndElseRefused) {
+  EXPECT_EQ(run_config_to_yaml(read("train:\n  attention: fused\n")), run_config_to_yaml(RunConfig()));
+  expect_refused("train:\n  attention: plain\n", {"run.yaml:2:", "train.attention is gone", "remove the key"});
+}
+
 TEST(ConfigYaml, WrongTypesNameFileLineKeyAndType) {
   expect_refused("train:\n  epochs: six\n", {"run.yaml:2: train.epochs must be a whole number, not 'six'"});
   for (const char* value :

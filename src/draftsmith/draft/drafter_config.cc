@@ -266,7 +266,7 @@ std::string drafter_config_to_json(const DrafterConfig& c, const std::string& st
   for (const LayerKind kind : c.layer_kinds)
     types.push_back(kind == LayerKind::kSliding ? "sliding_attention" : "full_attention");
   json out = {
-      {"architectures", {"DFlashDraftModel"}},
+      {"architectures", {architecture_of(c.family)}},
       {"model_type", "qwen3"},
       {"block_size", c.block_size},
       {"dflash_config",
@@ -313,6 +313,7 @@ DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& 
       if (config.layer_kinds[i] == LayerKind::kSliding) layers.push_back(static_cast<std::int64_t>(i));
     return layers;
   };
+  compare("family", static_cast<std::int64_t>(a.family), static_cast<std::int64_t>(b.family));
   compare("layers", a.num_layers, b.num_layers);
   compare("hidden_size", a.hidden_size, b.hidden_size);
   compare("intermediate_size", a.intermediate_size, b.intermediate_size);

@@ -8,12 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/config/choices.h"
 #include "draftsmith/model/decoder_shape.h"
 
 namespace draftsmith {
 
 enum class LayerKind { kFull, kSliding };
-enum class DrafterFamily { kDFlash };  // in the order of families.cc
+
+// As config.json writes a family in "architectures".
+constexpr const char* architecture_of(DrafterFamily family) {
+  constexpr const char* kArchitectures[] = {"DFlashDraftModel"};
+  return kArchitectures[static_cast<std::size_t>(family)];
+}
 
 // A drafter is a decoder of the target's width and vocabulary, and what makes it draft.
 struct DrafterConfig : DecoderShape {

@@ -8,14 +8,15 @@
 namespace draftsmith {
 namespace {
 
-constexpr Family kFamilies[] = {
-    {"dflash", "DFlashDraftModel", make_dflash},
-};
+using MakeDrafter = std::unique_ptr<Drafter> (*)(const DrafterConfig&, const Place&, const ParamSource&);
+
+// In the order of DrafterFamily.
+constexpr MakeDrafter kFamilies[] = {make_dflash};
 
 }  // namespace
 
 std::unique_ptr<Drafter> make_drafter(const DrafterConfig& config, const Place& place, const ParamSource& source) {
-  return kFamilies[static_cast<std::size_t>(config.family)].make(config, place, source);
+  return kFamilies[static_cast<std::size_t>(config.family)](config, place, source);
 }
 
 std::unique_ptr<Drafter> drafter_shapes(const DrafterConfig& config, const Place& place) {

@@ -1,20 +1,12 @@
-// The table of drafter families: which one a configuration names, and how it is made. A new family is a folder beside
-// dflash/ and a line in families.cc.
+// The table of drafter families: how the one that a configuration names is made. A new family is a folder beside
+// dflash/, a name in config/choices.h and a line in families.cc.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "draftsmith/draft/drafter.h"
 
 namespace draftsmith {
-
-struct Family {
-  std::string_view name;          // as recipes write it: draft.family
-  std::string_view architecture;  // as config.json writes it in "architectures"
-  std::unique_ptr<Drafter> (*make)(const DrafterConfig& config, const Place& place, const ParamSource& source);
-};
 
 std::unique_ptr<Drafter> make_drafter(const DrafterConfig& config, const Place& place, const ParamSource& source);
 // Parameters without memory (meta tensors): names, shapes and costs, before anything is loaded.

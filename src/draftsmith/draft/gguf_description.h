@@ -15,7 +15,7 @@ using GgufKeyValue = std::variant<std::uint32_t, float, bool, std::vector<std::i
 
 struct GgufDescription {
   std::string architecture;                                    // general.architecture
-  std::vector<std::pair<std::string, GgufKeyValue>> keys;         // without "ARCHITECTURE." before them
+  std::vector<std::pair<std::string, GgufKeyValue>> keys;      // without "ARCHITECTURE." before them
   std::function<std::string(const std::string&)> tensor_name;  // of a parameter of ours
 };
 

@@ -12,21 +12,15 @@
 #include <cmath>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/loss_definition.h"
 #include "draftsmith/draft/loss_rows.h"
+#include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/product.h"
 #include "draftsmith/nn/step_clock.h"
 #include "draftsmith/nn/streamed_product.h"
 
 namespace draftsmith {
 namespace {
-
-// A row that counts and what is found for it.
-struct LossRow {
-  std::int64_t index = 0;  // block * B + slot
-  std::int64_t label = 0;
-  RowFigures figures;
-  float target_log_sum = 0, divergence = 0;  // with soft labels
-};
 
 // Weights w of one block's slots. D-PACE: q_j = (1 - alpha) p_j + alpha (1 where m = 0), C_j = prod_{i<=j} q_i,
 // w_j = sum_{i>=j} C_i m_i; the model's own confidences, taken as constants; p_j is 0 for a label without a row.
@@ -117,32 +111,17 @@ class Pass {
   void piece(std::int64_t first, std::int64_t end, std::vector<LossRow>& rows) {
     if (rows.empty()) return;  // nothing has a weight
     const auto count = static_cast<std::int64_t>(rows.size());
-    const std::int64_t vocab = head_.size(0);
     const at::Tensor index = at::empty({count}, at::TensorOptions(at::kLong));
     for (std::int64_t i = 0; i < count; ++i) index.data_ptr<std::int64_t>()[i] = rows[i].index;
-    const at::Tensor logits = logits_of(logits_, hidden_, index),
-                     target = soft() ? logits_of(target_logits_, target_states_, index) : logits;
-    with_rows(logits, [&](auto* data) {
-      const auto* soft_data = static_cast<decltype(data)>(target.data_ptr());
-      for_rows(count, [&](std::int64_t i) { measure(rows[i], data + i * vocab, soft_data + i * vocab, vocab); });
-    });
+    const at::Tensor here = index.to(hidden_.device());
+    const at::Tensor logits = logits_of(logits_, hidden_, here),
+                     target = soft() ? logits_of(target_logits_, target_states_, here) : at::Tensor();
+    measure(rows, logits, target);
     keep_figures(rows);
     weigh_blocks(first, end);
     if (!result_.grad_hidden.defined()) return;
-    const float* weights = result_.weights.const_data_ptr<float>();
-    const auto share = static_cast<float>(options_.soft_share);
-    with_rows(logits, [&](auto* data) {
-      const auto* soft_data = static_cast<decltype(data)>(target.data_ptr());
-      for_rows(count, [&](std::int64_t i) {
-        const LossRow& row = rows[i];
-        const float weight = weights[row.index];
-        row_gradient(data + i * vocab, vocab, row.label, row.figures.log_sum,
-                     {.all = weight, .label = weight * (1 - share)});
-        if (soft())
-          row_subtract_softmax(data + i * vocab, soft_data + i * vocab, row.target_log_sum, weight * share, vocab);
-      });
-    });
-    result_.grad_hidden.index_copy_(0, index, times_head(logits));
+    differentiate(rows, logits, target, result_.weights.view({-1}).index_select(0, index));
+    result_.grad_hidden.index_copy_(0, here, times_head(logits));
   }
 
   bool soft() const { return options_.soft_share > 0; }
@@ -174,12 +153,40 @@ class Pass {
     });
   }
 
-  template <class T>
-  void measure(LossRow& row, const T* logits, const T* target, std::int64_t vocab) const {
-    row.figures = row_figures(logits, vocab, row.label);
-    if (!soft()) return;
-    row.target_log_sum = row_log_sum(target, vocab);
-    row.divergence = row_divergence(target, row.target_log_sum, logits, row.figures.log_sum, vocab);
+  // Figures of the rows; target [N, V] is undefined without soft labels.
+  void measure(std::vector<LossRow>& rows, const at::Tensor& logits, const at::Tensor& target) const {
+    if (!has_kernels(logits)) return definition::measure_rows(rows, logits, target);
+    const std::int64_t vocab = logits.size(1);
+    with_rows(logits, [&](auto* data) {
+      const auto* teacher = soft() ? static_cast<decltype(data)>(target.data_ptr()) : data;
+      for_rows(logits.size(0), [&](std::int64_t i) {
+        LossRow& row = rows[i];
+        const auto *ours = data + i * vocab, *theirs = teacher + i * vocab;
+        row.figures = row_figures(ours, vocab, row.label);
+        if (!soft()) return;
+        row.target_log_sum = row_log_sum(theirs, vocab);
+        row.divergence = row_divergence(theirs, row.target_log_sum, ours, row.figures.log_sum, vocab);
+      });
+    });
+  }
+
+  // Logits become their gradient, in the same memory; weights [N].
+  void differentiate(const std::vector<LossRow>& rows, const at::Tensor& logits, const at::Tensor& target,
+                     const at::Tensor& weights) const {
+    if (!has_kernels(logits)) return definition::gradient_of_rows(rows, logits, target, weights, options_.soft_share);
+    const std::int64_t vocab = logits.size(1);
+    const auto share = static_cast<float>(options_.soft_share);
+    const float* weight = weights.const_data_ptr<float>();
+    with_rows(logits, [&](auto* data) {
+      const auto* teacher = soft() ? static_cast<decltype(data)>(target.data_ptr()) : data;
+      for_rows(logits.size(0), [&](std::int64_t i) {
+        const LossRow& row = rows[i];
+        row_gradient(data + i * vocab, vocab, row.label, row.figures.log_sum,
+                     {.all = weight[i], .label = weight[i] * (1 - share)});
+        if (soft())
+          row_subtract_softmax(data + i * vocab, teacher + i * vocab, row.target_log_sum, weight[i] * share, vocab);
+      });
+    });
   }
 
   void keep_figures(const std::vector<LossRow>& rows) {

@@ -15,6 +15,14 @@ struct RowFigures {
   std::int64_t best = 0;  // first index of the largest logit
 };
 
+// A row of logits that counts and what is found for it.
+struct LossRow {
+  std::int64_t index = 0;  // block * B + slot
+  std::int64_t label = 0;
+  RowFigures figures;
+  float target_log_sum = 0, divergence = 0;  // with soft labels
+};
+
 RowFigures row_figures(const float* logits, std::int64_t size, std::int64_t label);
 RowFigures row_figures(const std::uint16_t* logits, std::int64_t size, std::int64_t label);
 

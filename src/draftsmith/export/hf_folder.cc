@@ -33,7 +33,8 @@ bool is_drafter_config(const fs::path& file) {
       nlohmann::json::parse(read_text_file(file, std::size_t{1} << 24), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return false;
   const auto found = json.find("architectures");
-  return found != json.end() && found->is_array() && !found->empty() && found->front() == "DFlashDraftModel";
+  return found != json.end() && found->is_array() && !found->empty() &&
+         found->front() == architecture_of(DrafterFamily::kDFlash);
 }
 
 // Replacing a folder deletes what is in it: only a folder that an export could have written may go.

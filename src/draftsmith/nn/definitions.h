@@ -5,10 +5,17 @@
 #include <ATen/core/Tensor.h>
 
 #include "draftsmith/nn/mask.h"
+#include "draftsmith/nn/rope.h"
 
 namespace draftsmith::definition {
 
 // As draftsmith::attention: scores of all queries and keys in memory.
 at::Tensor attention(const at::Tensor& q_HQD, const at::Tensor& k_HKD, const at::Tensor& v_HKD, const MaskPtr& mask);
+
+// As the operations of ops.h.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+at::Tensor head_norm_rope(const at::Tensor& x, const at::Tensor& weight, double eps, const Rope& rope);
 
 }  // namespace draftsmith::definition

@@ -3,6 +3,7 @@
 #include "draftsmith/nn/ops.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/nn/definitions.h"
 #include "draftsmith/nn/few_rows.h"
+#include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/product.h"
 #include "draftsmith/nn/vec.h"
 
@@ -323,22 +326,30 @@ struct Linear : torch::autograd::Function<Linear> {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, StepPart part) {
+  if (!has_kernels(x)) return definition::linear(x, weight);
   if (!c10::GradMode::is_enabled() && are_few_rows(x.size(0), x.scalar_type()))
     return linear_few_rows(x, weight.to(x.scalar_type()).contiguous());
   return Linear::apply(x, weight, static_cast<std::int64_t>(part));
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result) {
+  if (!has_kernels(x)) return definition::rms_norm(x, weight, eps, result);
   return RmsNorm::apply(x, weight, eps, static_cast<std::int64_t>(result));
 }
 
 Normed add_rms_norm(const Residual& x, const at::Tensor& weight, double eps, at::ScalarType result) {
   if (!x.delta.defined()) return {x.residual, rms_norm(x.residual, weight, eps, result)};
   DRAFTSMITH_ASSERT(x.delta.scalar_type() == result);
+  if (!has_kernels(x.residual)) {
+    const at::Tensor sum = x.residual + x.delta;
+    return {sum, definition::rms_norm(sum, weight, eps, result)};
+  }
   const variable_list out = AddRmsNorm::apply(x.residual, x.delta, weight, eps);
   return {out[0], out[1]};
 }
 
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) { return Swiglu::apply(gate, up); }
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  return has_kernels(gate) ? Swiglu::apply(gate, up) : definition::swiglu(gate, up);
+}
 
 }  // namespace draftsmith

@@ -5,9 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <span>
-
+#include "draftsmith/nn/rope.h"
 #include "draftsmith/nn/step_clock.h"
 
 namespace draftsmith {
@@ -32,13 +30,6 @@ Normed add_rms_norm(const Residual& x, const at::Tensor& weight, double eps, at:
 
 // silu(gate) * up, both [N, D] of one type.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
-
-// cos and sin of position * theta^(-2i/D), fp32 [N, D/2].
-struct Rope {
-  at::Tensor cos, sin;
-};
-Rope make_rope(std::span<const std::int64_t> positions, std::int64_t head_dim, double theta,
-               at::Device device = at::kCPU);
 
 // [N, h * D] -> [h, N, D]: RMSNorm of each head over D, then the rotation of halves (x1, x2) -> (x1 c - x2 s, x2 c + x1
 // s).

@@ -132,7 +132,8 @@ void Run::begin(bool resume) {
                                                     .vocab = std::move(start.vocab),
                                                     .notice = hooks_.notice});
   if (latest) read_optimizer(*latest, state_, trainer_->optimizer());
-  pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(*drafter_shapes(drafter_)), trainer_->held_out().num_tokens());
+  pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(*drafter_shapes(drafter_)),
+                                      trainer_->held_out().num_tokens());
   metrics_ = std::make_unique<MetricsLog>(output, state_.step);
 }
 

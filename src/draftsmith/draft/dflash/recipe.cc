@@ -30,6 +30,7 @@ DrafterConfig resolve_drafter_config(const RunConfig& config, const DecoderShape
           "; the target's embedding has rows 0 .. ", target.vocab_size - 1);
   const auto or_target = [](auto own, auto targets) { return own != 0 ? own : targets; };
   DrafterConfig out;
+  out.family = draft.family;
   out.hidden_size = target.hidden_size;
   out.intermediate_size = or_target(draft.intermediate_size, target.intermediate_size);
   out.num_layers = draft.layers;
