@@ -188,6 +188,7 @@ DrafterConfig config_of(const Keys& keys) {
   return config;
 }
 
+std::string in_words(const std::string& value) { return value; }
 template <std::integral Number>
 std::string in_words(Number value) {
   return std::to_string(value);
@@ -313,7 +314,7 @@ DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& 
       if (config.layer_kinds[i] == LayerKind::kSliding) layers.push_back(static_cast<std::int64_t>(i));
     return layers;
   };
-  compare("family", static_cast<std::int64_t>(a.family), static_cast<std::int64_t>(b.family));
+  compare("family", std::string(name_of(a.family)), std::string(name_of(b.family)));
   compare("layers", a.num_layers, b.num_layers);
   compare("hidden_size", a.hidden_size, b.hidden_size);
   compare("intermediate_size", a.intermediate_size, b.intermediate_size);

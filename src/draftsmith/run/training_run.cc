@@ -12,7 +12,6 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/draft/drafter_folder.h"
-#include "draftsmith/draft/families.h"
 #include "draftsmith/nn/attention.h"
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/run/metrics.h"
@@ -132,7 +131,7 @@ void Run::begin(bool resume) {
                                                     .vocab = std::move(start.vocab),
                                                     .notice = hooks_.notice});
   if (latest) read_optimizer(*latest, state_, trainer_->optimizer());
-  pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(*drafter_shapes(drafter_)),
+  pace_ = std::make_unique<PaceMeter>(config_.train, num_parameters(trainer_->drafter()),
                                       trainer_->held_out().num_tokens());
   metrics_ = std::make_unique<MetricsLog>(output, state_.step);
 }

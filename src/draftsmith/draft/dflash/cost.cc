@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "draftsmith/draft/families.h"
+#include "draftsmith/draft/dflash/params.h"
 
 namespace draftsmith {
 namespace {
@@ -68,13 +68,20 @@ struct Counted {
   }
 };
 
+std::int64_t all_weights(const DrafterConfig& config) {
+  std::int64_t count = 0;
+  const DFlashParams shapes = dflash_shapes(config);
+  visit_params(shapes, [&](const std::string&, const at::Tensor& tensor, Role) { count += tensor.numel(); });
+  return count;
+}
+
 }  // namespace
 
 std::int64_t dflash_step_bytes(const DrafterConfig& config, at::ScalarType compute, const StepSize& size) {
   const Counted n{config, size, static_cast<std::int64_t>(elementSize(compute))};
   const std::int64_t layers = config.num_layers;
   const std::int64_t kept = size.recompute ? n.stream() : n.layer_kept();
-  const std::int64_t all_gradients = kFloat * num_parameters(*drafter_shapes(config));
+  const std::int64_t all_gradients = kFloat * all_weights(config);
   const std::int64_t held = size.gradients_held ? all_gradients : 0;
   const std::int64_t in_layer = std::max(n.in_mlp(), n.in_attention());
   std::int64_t peak = n.around() + layers * kept + n.head() + held;

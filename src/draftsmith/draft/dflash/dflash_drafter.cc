@@ -1,6 +1,5 @@
 #include "draftsmith/draft/dflash/dflash_drafter.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -28,13 +27,6 @@ at::Tensor states_before(const BlockInputs& blocks, const at::Tensor& final_stat
   return final_state.index_select(0, at::tensor(before).to(final_state.device()));
 }
 
-// The files of other implementations hold the cross-entropy of slots without supervision too.
-at::Tensor nll_of_all_slots(const at::Tensor& hidden, const at::Tensor& head, BlockLabels labels) {
-  std::fill(labels.counts.begin(), labels.counts.end(), 1.0f);
-  const c10::NoGradGuard no_gradients;
-  return head_loss(hidden, head, labels, {}).nll;
-}
-
 void trace_inputs(const BlockInputs& blocks, Trace& trace) {
   trace.emplace_back("mask", dense_mask(*blocks.full_mask));
   if (blocks.sliding_mask != nullptr) trace.emplace_back("mask_sliding", dense_mask(*blocks.sliding_mask));
@@ -44,13 +36,13 @@ void trace_inputs(const BlockInputs& blocks, Trace& trace) {
 }
 
 void trace_outputs(const std::vector<at::Tensor>& layers, const at::Tensor& hidden, const LossResult& loss,
-                   const at::Tensor& nll, Trace& trace) {
+                   Trace& trace) {
   for (std::size_t i = 0; i < layers.size(); ++i)
     trace.emplace_back("layer_output." + std::to_string(i), layers[i].detach());
   trace.emplace_back("hidden", hidden.detach());
   trace.emplace_back("weights", loss.weights);
   trace.emplace_back("accepted", at::tensor(loss.accepted));
-  trace.emplace_back("nll", nll);
+  trace.emplace_back("nll", loss.nll);
 }
 
 }  // namespace
@@ -85,7 +77,7 @@ LossSums DFlashDrafter::objective(const Frozen& frozen, const Batch& batch, cons
   times.backward_seconds += watch.lap();
   if (options.trace != nullptr) {
     trace_inputs(blocks, *options.trace);
-    trace_outputs(layers, hidden, loss, nll_of_all_slots(hidden, frozen.head, blocks), *options.trace);
+    trace_outputs(layers, hidden, loss, *options.trace);
   }
   return loss;
 }
