@@ -10,8 +10,7 @@
 
 #include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/nn/kernels.h"
-#include "draftsmith/run/training_run.h"
-#include "draftsmith/train/fake_target.h"
+#include "draftsmith/run/test_run.h"
 #include "flex/isa.h"
 
 namespace draftsmith {
@@ -22,7 +21,7 @@ constexpr double kBound = 1e-6;  // relative; the library's products differ by l
 std::vector<double> losses_of(TinyRun& run) {
   run.config.train.max_steps = 10;
   const DrafterConfig drafter = resolve_drafter_config(run.config, run.target.info(), 39);
-  train(run.config, run.target, run.data, drafter, /*resume=*/false, TrainHooks{});
+  train_alone(run, drafter, /*resume=*/false, TrainHooks{});
   std::vector<double> losses;
   std::ifstream in(run.config.output + "/metrics.jsonl");
   for (std::string line; std::getline(in, line);) {

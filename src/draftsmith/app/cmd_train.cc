@@ -19,6 +19,7 @@
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/data/data_set.h"
 #include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/ranks/ranks.h"
 #include "draftsmith/run/plan.h"
 #include "draftsmith/run/training_run.h"
 #include "draftsmith/text/mask_token.h"
@@ -88,7 +89,14 @@ void run(const TrainArguments& arguments) {
   const TrainHooks hooks{.progress = terminal.progress("training"), .notice = terminal.notices(), .stop_requested = [] {
                            return g_stop_requested != 0;
                          }};
-  const TrainSummary summary = train(config, *target, data, drafter, arguments.resume, hooks);
+  Alone ranks;
+  const TrainSummary summary = train({.config = config,
+                                      .target = *target,
+                                      .data = data,
+                                      .drafter = drafter,
+                                      .ranks = ranks,
+                                      .resume = arguments.resume},
+                                     hooks);
   terminal.finish();
   print_summary(summary);
   fmt::print("peak memory    {}\n", gigabytes_text(peak_resident_bytes()));

@@ -1,5 +1,5 @@
-// First-fit packing with a bounded list of open rows, and anchors drawn per document. Everything is decided by
-// (seed, epoch) and the data, so a run that resumes builds the same rows again.
+// First-fit packing with a bounded list of open packs, and anchors drawn per document. Everything is decided by
+// (seed, epoch) and the data, so a run that resumes builds the same packs again.
 #include "draftsmith/data/pack.h"
 
 #include <algorithm>
@@ -10,18 +10,14 @@
 namespace draftsmith {
 namespace {
 
-// More open rows fill the gaps a little better and cost time for each document; 64 leaves well under 1 % of a long plan
-// unused.
-constexpr std::size_t kMaxOpenRows = 64;
+// More open packs fill the gaps a little better and cost time for each document; 64 leaves well under 1 % of a long
+// plan unused.
+constexpr std::size_t kMaxOpenPacks = 64;
 
-struct OpenRow {
-  std::size_t row = 0;
+struct OpenPack {
+  std::size_t index = 0;
   std::int64_t room = 0;
 };
-
-std::int64_t kept_length(std::int64_t length, const PackOptions& options) {
-  return std::min({length, options.max_length, options.row_length});
-}
 
 bool has_anchor(std::span<const std::uint8_t> mask) {
   for (std::size_t a = 0; a + 1 < mask.size(); ++a) {
@@ -60,6 +56,8 @@ std::vector<std::int64_t> share_budget(const std::vector<std::int64_t>& wanted, 
 
 }  // namespace
 
+std::int64_t PackOptions::kept(std::int64_t length) const { return std::min({length, max_length, row_length}); }
+
 std::int64_t Pack::num_tokens() const {
   return documents.empty() ? 0 : documents.back().begin + documents.back().length;
 }
@@ -70,7 +68,7 @@ PackPlan plan_packs(const DataSet& data, const PackOptions& options) {
   PackPlan plan;
   std::vector<std::int64_t> order;
   for (std::int64_t d = 0; d < data.num_documents(); ++d) {
-    const std::int64_t length = kept_length(data.length(d), options);
+    const std::int64_t length = options.kept(data.length(d));
     if (!has_anchor(data.loss_mask_of(d).first(length))) {
       ++plan.num_without_anchor;
       continue;
@@ -82,19 +80,19 @@ PackPlan plan_packs(const DataSet& data, const PackOptions& options) {
   for (std::size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[rng.below(static_cast<std::int64_t>(i))]);
 
-  std::vector<OpenRow> open;
+  std::vector<OpenPack> open;
   for (std::int64_t d : order) {
-    const std::int64_t length = kept_length(data.length(d), options);
-    auto place = std::find_if(open.begin(), open.end(), [&](const OpenRow& row) { return row.room >= length; });
+    const std::int64_t length = options.kept(data.length(d));
+    auto place = std::find_if(open.begin(), open.end(), [&](const OpenPack& pack) { return pack.room >= length; });
     if (place == open.end()) {
-      if (open.size() == kMaxOpenRows) {  // the fullest row is the one that hardly anything fits in any more
+      if (open.size() == kMaxOpenPacks) {  // the fullest pack is the one that hardly anything fits in any more
         open.erase(std::min_element(open.begin(), open.end(), [](auto& a, auto& b) { return a.room < b.room; }));
       }
-      open.push_back({plan.rows.size(), options.row_length});
-      plan.rows.emplace_back();
+      open.push_back({plan.packs.size(), options.row_length});
+      plan.packs.emplace_back();
       place = open.end() - 1;
     }
-    plan.rows[place->row].push_back(d);
+    plan.packs[place->index].push_back(d);
     place->room -= length;
     if (place->room == 0) open.erase(place);
   }
@@ -104,7 +102,7 @@ PackPlan plan_packs(const DataSet& data, const PackOptions& options) {
 Pack make_pack(const DataSet& data, std::span<const std::int64_t> documents, const PackOptions& options) {
   Pack pack;
   for (std::int64_t d : documents) {
-    const std::int64_t length = kept_length(data.length(d), options);
+    const std::int64_t length = options.kept(data.length(d));
     const auto tokens = data.tokens_of(d).first(length);
     const auto mask = data.loss_mask_of(d).first(length);
     const auto id = static_cast<std::int32_t>(pack.documents.size());

@@ -56,7 +56,7 @@ TEST(PackPlan, EveryTokenIsPlacedOnceOrReportedAsCut) {
       EXPECT_EQ(plan.num_cut, 4);             // 121, 61, 61, 61
       std::map<std::int32_t, int> times;
       std::set<std::int64_t> placed;
-      for (const auto& row : plan.rows) {
+      for (const auto& row : plan.packs) {
         ASSERT_FALSE(row.empty());
         const Pack pack = make_pack(data, row, options);
         EXPECT_LE(pack.length, 60);
@@ -83,8 +83,8 @@ TEST(PackPlan, ShorterMaxLengthCutsBeforeTheRowDoes) {
   options.row_length = 60;
   options.max_length = 40;
   const PackPlan plan = plan_packs(data, options);
-  ASSERT_EQ(plan.rows.size(), 1u);
-  const Pack pack = make_pack(data, plan.rows[0], options);
+  ASSERT_EQ(plan.packs.size(), 1u);
+  const Pack pack = make_pack(data, plan.packs[0], options);
   EXPECT_EQ(pack.length, 60);
   EXPECT_EQ(plan.num_cut, 1);
 }
@@ -104,7 +104,7 @@ TEST(PackPlan, DocumentWhoseSupervisionIsCutAwayIsLeftOut) {
   PackOptions options;
   options.row_length = 8;
   const PackPlan plan = plan_packs(data, options);
-  EXPECT_TRUE(plan.rows.empty());
+  EXPECT_TRUE(plan.packs.empty());
   EXPECT_EQ(plan.num_without_anchor, 1);
   EXPECT_EQ(plan.num_cut, 0);
 }
@@ -113,12 +113,12 @@ TEST(PackPlan, OrderFollowsSeedAndEpoch) {
   const DataSet data = all_supervised(std::vector<std::int64_t>(200, 10));
   PackOptions options;
   options.row_length = 30;
-  const auto first = plan_packs(data, options).rows;
-  EXPECT_EQ(first, plan_packs(data, options).rows);
+  const auto first = plan_packs(data, options).packs;
+  EXPECT_EQ(first, plan_packs(data, options).packs);
   options.epoch = 1;
-  EXPECT_NE(first, plan_packs(data, options).rows);
+  EXPECT_NE(first, plan_packs(data, options).packs);
   options.epoch = 0, options.seed = 2;
-  EXPECT_NE(first, plan_packs(data, options).rows);
+  EXPECT_NE(first, plan_packs(data, options).packs);
 }
 
 DataSet hundred_thousand_documents() {
@@ -142,7 +142,7 @@ TEST(PackPlan, HundredThousandDocumentsAreWellFilled) {
   PackOptions options;
   options.row_length = 512;
   const PackPlan plan = plan_packs(data, options);
-  const double filled = static_cast<double>(data.num_tokens()) / (512.0 * static_cast<double>(plan.rows.size()));
+  const double filled = static_cast<double>(data.num_tokens()) / (512.0 * static_cast<double>(plan.packs.size()));
   EXPECT_GT(filled, 0.98);
 }
 

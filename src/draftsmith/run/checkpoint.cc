@@ -27,7 +27,7 @@ void visit_state(State& s, Visit visit) {
   visit("total_steps", s.total_steps);
   visit("warmup", s.warmup);
   visit("epoch", s.epoch);
-  visit("row", s.row);
+  visit("row", s.pack);
   visit("tokens", s.tokens);
   visit("seconds", s.seconds);
   visit("seed", s.seed);

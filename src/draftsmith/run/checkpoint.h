@@ -19,8 +19,8 @@ struct TrainState {
   std::int64_t step = 0;         // optimizer steps done
   std::int64_t total_steps = 0;  // 0 = not fixed yet
   double warmup = 0;             // as the schedule uses it: a share or a number of steps
-  std::int64_t epoch = 0;        // of the next step, with its first row
-  std::int64_t row = 0;
+  std::int64_t epoch = 0;        // of the next step, with its first pack
+  std::int64_t pack = 0;
   std::int64_t tokens = 0;  // context tokens trained on
   double seconds = 0;
   std::uint64_t seed = 0;

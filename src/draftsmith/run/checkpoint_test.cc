@@ -17,9 +17,9 @@
 #include "draftsmith/draft/drafter_folder.h"
 #include "draftsmith/draft/test_loaded.h"
 #include "draftsmith/run/plan.h"
+#include "draftsmith/run/test_run.h"
 #include "draftsmith/run/training_run.h"
 #include "draftsmith/store/files.h"
-#include "draftsmith/train/fake_target.h"
 
 namespace draftsmith {
 namespace {
@@ -143,11 +143,11 @@ TEST_F(CheckpointTest, ARunWhoseSaveFailsEndsWithTheErrorAndResumes) {
                          .notice = {},
                          .stop_requested = {}};
   full = true;
-  EXPECT_THROW(train(run.config, run.target, run.data, loaded.config(), false, hooks), UserError);
+  EXPECT_THROW(train_alone(run, loaded.config(), false, hooks), UserError);
   limit.reset();
   full = false;
   EXPECT_EQ(latest_checkpoint(run.config.output, {})->filename(), "step-000002");
-  EXPECT_EQ(train(run.config, run.target, run.data, loaded.config(), true, hooks).steps, 6);
+  EXPECT_EQ(train_alone(run, loaded.config(), true, hooks).steps, 6);
 }
 
 TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsFoundBeforeTheFirstStep) {
@@ -156,7 +156,7 @@ TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsFoundBeforeTheFirstStep) {
   std::int64_t lines = 0;
   const TrainHooks hooks{.progress = [&](const Progress&) { ++lines; }, .notice = {}, .stop_requested = {}};
   try {
-    train(run.config, run.target, run.data, loaded.config(), false, hooks);
+    train_alone(run, loaded.config(), false, hooks);
     FAIL();
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find(run.config.output), std::string::npos) << error.what();
@@ -195,8 +195,7 @@ TrainSummary train_saving_always(TinyRun& run, const std::string& output, std::i
   const TrainHooks hooks{
       .progress = {}, .notice = [&](const std::string& text) { notices->push_back(text); }, .stop_requested = {}};
   const bool resume = latest_checkpoint(output, {}).has_value();
-  return train(run.config, run.target, run.data, resolve_drafter_config(run.config, run.target.info(), 39), resume,
-               hooks);
+  return train_alone(run, resolve_drafter_config(run.config, run.target.info(), 39), resume, hooks);
 }
 
 // The process that is killed: only its parent below starts it.

@@ -1,4 +1,4 @@
-// How many optimizer steps fit into a time: what a row costs and what the target's forward of a new token costs are
+// How many optimizer steps fit into a time: what a pack costs and what the target's forward of a new token costs are
 // measured apart, because later epochs find their features in the cache.
 #pragma once
 
@@ -6,24 +6,24 @@
 
 #include "draftsmith/config/run_config.h"
 #include "draftsmith/train/feature_cache.h"
-#include "draftsmith/train/rows.h"
+#include "draftsmith/train/pack_schedule.h"
 
 namespace draftsmith {
 
 struct Pace {
-  double seconds_a_row = 0;        // drafter, loss, backward, update
+  double seconds_a_pack = 0;       // drafter, loss, backward, update
   double seconds_a_token = 0;      // target's forward of a token whose features are not held
   double seconds_a_step_more = 0;  // checkpoints and measurements between steps, spread over the steps
 };
 
 // Steps, counted from the start of the run, that end within `seconds` from now when `done_steps` are done: at least
 // done_steps, and at least 1, at most what epochs and max_steps allow.
-std::int64_t steps_that_fit(RowSchedule& rows, const FeatureCache& features, const Pace& pace, std::int64_t done_steps,
-                            double seconds);
+std::int64_t steps_that_fit(PackSchedule& schedule, const FeatureCache& features, const Pace& pace,
+                            std::int64_t done_steps, double seconds);
 
-// Seconds that `rows` rows more in `steps` steps take. Documents whose features are not held yet come first.
-double seconds_of_rows(const RowSchedule::Size& epoch, const FeatureCache& features, const Pace& pace, double rows,
-                       double steps);
+// Seconds that `packs` packs more in `steps` steps take. Documents whose features are not held yet come first.
+double seconds_of_packs(const PackSchedule::Size& epoch, const FeatureCache& features, const Pace& pace, double packs,
+                        double steps);
 
 // Measures the pace of a run while it goes.
 class PaceMeter {
@@ -31,17 +31,17 @@ class PaceMeter {
   // num_parameters: a checkpoint's size follows from it; held_out_tokens: what a measurement of the held-out loss
   // reads.
   PaceMeter(const TrainConfig& config, std::int64_t num_parameters, std::int64_t held_out_tokens);
-  void add(std::int64_t rows, double seconds);
+  void add(std::int64_t packs, double seconds);
   void forget();
   Pace pace(const FeatureCache& features) const;
-  double rows_a_step() const { return static_cast<double>(rows_) / static_cast<double>(steps_); }  // after a step
+  double packs_a_step() const { return static_cast<double>(packs_) / static_cast<double>(steps_); }  // after a step
   // What the last measurement and the last checkpoint of a run take.
   double seconds_at_end(const Pace& pace) const;
 
  private:
   const TrainConfig& config_;
   double checkpoint_seconds_, held_out_tokens_;
-  std::int64_t steps_ = 0, rows_ = 0;
+  std::int64_t steps_ = 0, packs_ = 0;
   double seconds_ = 0;
 };
 

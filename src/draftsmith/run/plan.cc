@@ -7,28 +7,28 @@
 #include "draftsmith/draft/families.h"
 #include "draftsmith/draft/loss.h"
 #include "draftsmith/train/feature_cache.h"
-#include "draftsmith/train/rows.h"
+#include "draftsmith/train/pack_schedule.h"
 #include "draftsmith/train/trainer.h"
 
 namespace draftsmith {
 namespace {
 
 void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
-  RowSchedule schedule(data, config);
+  PackSchedule schedule(data, config);
   const PackPlan& epoch = schedule.plan(0);
   plan.documents = data.num_documents();
   plan.documents_cut = epoch.num_cut;
   plan.documents_left_out = epoch.num_without_anchor;
-  plan.rows = static_cast<std::int64_t>(epoch.rows.size());
-  plan.steps_an_epoch = (plan.rows + config.train.accumulation - 1) / config.train.accumulation;
-  for (std::int64_t row = 0; row < plan.rows; ++row) {
-    const Pack pack = make_pack(data, epoch.rows[row], schedule.pack_options(0));
+  plan.packs = static_cast<std::int64_t>(epoch.packs.size());
+  plan.steps_an_epoch = (plan.packs + config.train.accumulation - 1) / config.train.accumulation;
+  for (std::int64_t i = 0; i < plan.packs; ++i) {
+    const Pack pack = schedule.make(epoch.packs[i], 0);
     plan.tokens += pack.num_tokens();
     plan.supervised_tokens += std::count(pack.loss_mask.begin(), pack.loss_mask.end(), 1);
-    Rng rng(config.seed, RngPurpose::kAnchors, {static_cast<std::uint64_t>(row)});  // only their number counts here
-    const auto anchors = static_cast<std::int64_t>(sample_anchors(pack, schedule.anchor_options(), rng).size());
+    Rng rng(config.seed, RngPurpose::kAnchors, {static_cast<std::uint64_t>(i)});  // only their number counts here
+    const auto anchors = static_cast<std::int64_t>(sample_anchors(pack, anchor_options(config), rng).size());
     plan.anchors += anchors;
-    plan.longest_row = std::max(plan.longest_row, pack.length);
+    plan.longest_pack = std::max(plan.longest_pack, pack.length);
     plan.most_anchors = std::max(plan.most_anchors, anchors);
   }
   if (config.train.max_minutes <= 0) plan.total_steps = schedule.num_steps();
@@ -47,7 +47,7 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   plan.bytes_features_kept =
       std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
   plan.bytes_step = drafter_shapes(d, place_of(config.train.compute))
-                        ->step_bytes({.context = plan.longest_row,
+                        ->step_bytes({.context = plan.longest_pack,
                                       .anchors = plan.most_anchors,
                                       .recompute = config.train.recompute,
                                       .soft_labels = soft,
@@ -55,18 +55,15 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
                                       .logits_bytes = LossOptions().logits_bytes});
 }
 
-// Beside what is counted: products that oneDNN compiled for the shapes of rows, and the holes that small blocks of
-// varying rows leave; as measured.
+// Measured overhead that the plan does not count: the kernels that oneDNN compiles for each shape of a pack, and the
+// fragmentation of the heap.
 constexpr std::int64_t kSmallThings = 80'000'000;
-
-// The most tokens of a document that training sees.
-std::int64_t longest_kept(const RunConfig& config) { return std::min(config.data.max_length, config.train.row_length); }
 
 void read_longest_document(Target& target, const DataSet& data, const DrafterConfig& drafter, const RunConfig& config) {
   std::int64_t longest = 0;
   for (std::int64_t d = 1; d < data.num_documents(); ++d)
     if (data.length(d) > data.length(longest)) longest = d;
-  const std::int64_t kept = std::min(data.length(longest), longest_kept(config));
+  const std::int64_t kept = pack_options(config, 0).kept(data.length(longest));
   target.features(data.tokens_of(longest).first(kept), drafter.target_layer_ids, config.train.soft_labels > 0);
 }
 
@@ -78,9 +75,9 @@ TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const
   plan.drafter = drafter;
   plan.parameters = num_parameters(*drafter_shapes(drafter));
   const DataSet held_out = held_out_documents(data, config);
-  const std::int64_t longest = longest_kept(config);
+  const PackOptions packs = pack_options(config, 0);
   plan.eval_documents = held_out.num_documents();
-  for (std::int64_t d = 0; d < plan.eval_documents; ++d) plan.eval_tokens += std::min(held_out.length(d), longest);
+  for (std::int64_t d = 0; d < plan.eval_documents; ++d) plan.eval_tokens += packs.kept(held_out.length(d));
   count_data(plan, config, data.train);
   estimate_memory(plan, config, target);
   return plan;
@@ -107,9 +104,9 @@ std::string to_text(const TrainPlan& plan, const RunConfig& config) {
       "held-out documents\n",
       plan.documents, plan.documents_cut, plan.documents_left_out, plan.tokens, plan.supervised_tokens,
       plan.eval_documents);
-  out += fmt::format("epoch     {} rows of up to {} tokens, {} anchors, {} steps of {} {}\n", plan.rows,
+  out += fmt::format("epoch     {} packs of up to {} tokens, {} anchors, {} steps of {} {}\n", plan.packs,
                      config.train.row_length, plan.anchors, plan.steps_an_epoch, config.train.accumulation,
-                     config.train.accumulation == 1 ? "row" : "rows");
+                     config.train.accumulation == 1 ? "pack" : "packs");
   out += plan.total_steps > 0
              ? fmt::format("steps     {}\n", plan.total_steps)
              : fmt::format("steps     fitted to {:g} minutes after the first 20\n", config.train.max_minutes);

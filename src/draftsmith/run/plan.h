@@ -18,8 +18,8 @@ struct TrainPlan {
   // The training data as the first epoch sees it.
   std::int64_t documents = 0, documents_cut = 0, documents_left_out = 0;
   std::int64_t tokens = 0, supervised_tokens = 0;  // of the documents kept, after cutting
-  std::int64_t rows = 0, steps_an_epoch = 0, anchors = 0;
-  std::int64_t longest_row = 0, most_anchors = 0;  // of one row, in tokens and anchors
+  std::int64_t packs = 0, steps_an_epoch = 0, anchors = 0;
+  std::int64_t longest_pack = 0, most_anchors = 0;  // of one pack, in tokens and anchors
   std::int64_t eval_documents = 0, eval_tokens = 0;
   std::int64_t total_steps = 0;  // 0 = fitted to train.max_minutes while running
   // Bytes of memory beside the target.

@@ -72,7 +72,7 @@ TEST(Plan, CountsWhatAnEpochHolds) {
   EXPECT_GT(plan.documents_cut, 0);
   EXPECT_EQ(plan.supervised_tokens, plan.tokens - 3 * 40);
   EXPECT_EQ(plan.anchors, plan.supervised_tokens - 40);  // the last supervised token of a document is no anchor
-  EXPECT_EQ(plan.steps_an_epoch, (plan.rows + 1) / 2);
+  EXPECT_EQ(plan.steps_an_epoch, (plan.packs + 1) / 2);
   EXPECT_GE(plan.total_steps, 3);
   const std::string text = to_text(plan, run.config);
   EXPECT_NE(text.find("41 documents"), std::string::npos) << text;

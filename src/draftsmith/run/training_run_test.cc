@@ -16,8 +16,8 @@
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/run/resume.h"
 #include "draftsmith/run/start.h"
+#include "draftsmith/run/test_run.h"
 #include "draftsmith/store/files.h"
-#include "draftsmith/train/fake_target.h"
 #include "draftsmith/train/trainer.h"
 
 namespace draftsmith {
@@ -33,7 +33,7 @@ TrainSummary run_until(TinyRun& run, std::int64_t stop_at, bool resume, std::vec
                              },
                          .stop_requested = [&] { return stop; }};
   const DrafterConfig drafter = resolve_drafter_config(run.config, run.target.info(), 39);
-  return train(run.config, run.target, run.data, drafter, resume, hooks);
+  return train_alone(run, drafter, resume, hooks);
 }
 
 // Steps enough to learn the chain.
@@ -113,7 +113,7 @@ TEST(Train, ASmallerVocabularyLearnsAndResumes) {
   EXPECT_GT(summary.accuracy, 0.95);
   EXPECT_GT(summary.eval_accuracy, 0.9);
   EXPECT_NE(std::find(notices.begin(), notices.end(),
-                      "drafting from 32 of 40 ids: 0.00 % of the training labels have none of them, 0.00 % of the "
+                      "draft vocabulary: 32 of 40 ids; 0.00 % of the training labels are outside it, and 0.00 % of the "
                       "held-out ones"),
             notices.end());
   const LoadedDrafter drafter = read_drafter_folder(summary.checkpoint);
@@ -137,7 +137,7 @@ TEST(Train, LabelsOutsideASmallerVocabularyAreWrong) {
   EXPECT_LT(summary.accuracy, 0.65);
   TinyRun none("vocab_none");
   none.config.draft.vocab_size = 1;
-  none.config.train.row_length = 13;  // a document a row: most have no label in a vocabulary of one
+  none.config.train.row_length = 13;  // a document a pack: most have no label in a vocabulary of one
   none.config.train.max_steps = 20;
   EXPECT_EQ(run_until(none, -1, false).steps, 20);
 }
@@ -148,7 +148,7 @@ TEST(Train, AnIdBeyondTheEmbeddingIsRefused) {
   EXPECT_NE(refusal([&] { run_until(run, -1, false); }).find("holds the token 40"), std::string::npos);
 }
 
-// 40 documents, 3 epochs, accumulation 2, warm-up 5: stops fall inside epochs, rows and the order.
+// 40 documents, 3 epochs, accumulation 2, warm-up 5: stops fall inside epochs, packs and the order.
 TEST(Train, StoppingAndResumingChangesNothing) {
   for (const std::int64_t threads : {1, 2}) {
     const std::int64_t steps = threads == 1 ? 30 : 15;
@@ -222,8 +222,8 @@ TEST(Train, SoftLabelsAloneTeachTheChain) {
   EXPECT_GT(summary.eval_accuracy, 0.9);
 }
 
-// Two rows accumulated are one row of both: the step divides by the weights of all its rows, not row by row.
-TEST(Train, AStepHasOneDenominatorHoweverItsRowsAreSplit) {
+// Two packs accumulated are one pack of both: the step divides by the weights of all its packs, not pack by pack.
+TEST(Train, AStepHasOneDenominatorHoweverItsPacksAreSplit) {
   TinyRun together("together"), apart("apart");
   for (TinyRun* run : {&together, &apart}) {
     run->data.train = chain_data(1, 30, 30, 1);

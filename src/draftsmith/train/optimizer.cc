@@ -69,6 +69,15 @@ void Optimizer::clear_gradients() {
   for (const Param& param : params_) param.tensor.mutable_grad() = at::Tensor();
 }
 
+void Optimizer::sum_gradients(Ranks& ranks) {
+  if (ranks.size() == 1) return;  // alone, a gradient that is not there needs no zeros
+  for (const Param& param : params_) {
+    at::Tensor& grad = param.tensor.mutable_grad();
+    if (!grad.defined()) grad = at::zeros_like(param.tensor.detach());
+    ranks.sum(grad);
+  }
+}
+
 std::vector<NamedTensor> Optimizer::state() const {
   std::vector<NamedTensor> out;
   for (std::size_t i = 0; i < params_.size(); ++i) out.push_back({"exp_avg." + params_[i].name, first_moments_[i]});

@@ -11,6 +11,7 @@
 
 #include "draftsmith/config/run_config.h"
 #include "draftsmith/nn/param.h"
+#include "draftsmith/ranks/ranks.h"
 
 namespace draftsmith {
 
@@ -23,6 +24,8 @@ class Optimizer {
   // finite.
   double step(double weight_sum, double learning_rate);
   void clear_gradients();
+  // Adds up the gradients of all ranks. A rank without a pack in the step has none and adds zeros.
+  void sum_gradients(Ranks& ranks);
 
   std::int64_t num_steps() const { return num_steps_; }
   // Moments under "exp_avg.NAME" and "exp_avg_sq.NAME"; the tensors are the optimizer's own.
