@@ -11,6 +11,8 @@
 #include <set>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/model/decoder_config.h"
+#include "draftsmith/store/json_keys.h"
 
 namespace draftsmith {
 namespace {
@@ -19,71 +21,28 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxLayers = 1024;
 
-// One JSON object with the file's name for errors; a null counts as absent.
-class Keys {
- public:
-  Keys(const json& object, std::string where, std::string file)
-      : object_(object), where_(std::move(where)), file_(std::move(file)) {}
+constexpr ChoiceName<DrafterFamily> kArchitectures[] = {{DrafterFamily::kDFlash, "DFlashDraftModel"}};
 
-  bool has(const std::string& key) const { return find(key) != nullptr; }
-  std::string name(const std::string& key) const { return file_ + ": '" + where_ + key + "'"; }
+std::string architectures_text() {
+  std::string out;
+  for (const auto& known : kArchitectures) out += (out.empty() ? "" : ", ") + std::string(known.name);
+  return out;
+}
 
-  const json* find(const std::string& key) const {
-    const auto it = object_.find(key);
-    return it == object_.end() || it->is_null() ? nullptr : &*it;
-  }
-  const json& get(const std::string& key) const {
-    const json* value = find(key);
-    require(value != nullptr, name(key), " is missing");
-    return *value;
-  }
-  std::int64_t integer(const std::string& key) const { return to_integer(get(key), key); }
-  std::int64_t integer(const std::string& key, std::int64_t fallback) const {
-    return has(key) ? integer(key) : fallback;
-  }
-  double number(const std::string& key) const {
-    const json& value = get(key);
-    require(value.is_number() && std::isfinite(value.get<double>()), name(key), " must be a number");
-    return value.get<double>();
-  }
-  double number(const std::string& key, double fallback) const { return has(key) ? number(key) : fallback; }
-  bool flag(const std::string& key) const {
-    require(get(key).is_boolean(), name(key), " must be true or false");
-    return get(key).get<bool>();
-  }
-  bool flag(const std::string& key, bool fallback) const { return has(key) ? flag(key) : fallback; }
-  std::string text(const std::string& key) const {
-    require(get(key).is_string(), name(key), " must be a string");
-    return get(key).get<std::string>();
-  }
-  std::vector<std::int64_t> integers(const std::string& key) const {
-    require(get(key).is_array(), name(key), " must be a list of whole numbers");
-    std::vector<std::int64_t> list;
-    for (const json& element : get(key)) list.push_back(to_integer(element, key));
-    return list;
-  }
-  // The object under `key`; an empty one when absent.
-  Keys object(const std::string& key) const {
-    static const json kEmpty = json::object();
-    const json* value = find(key);
-    require(value == nullptr || value->is_object(), name(key), " must be an object");
-    return Keys(value != nullptr ? *value : kEmpty, where_ + key + ".", file_);
-  }
-
- private:
-  std::int64_t to_integer(const json& value, const std::string& key) const {
-    require(value.is_number_integer(), name(key), " must hold whole numbers");
-    require(!value.is_number_unsigned() ||
-                value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()),
-            name(key), " is too large");
-    return value.get<std::int64_t>();
-  }
-  const json& object_;
-  std::string where_, file_;
-};
+DrafterFamily family_of(const JsonKeys& keys) {
+  if (!keys.has("architectures")) return DrafterFamily::kDFlash;
+  const json& list = keys.get("architectures");
+  require(list.is_array() && list.size() == 1 && list[0].is_string(), keys.name("architectures"),
+          " must be a list of one name");
+  const auto name = list[0].get<std::string>();
+  const auto family = family_of_architecture(name);
+  require(family.has_value(), keys.name("architectures"), " is '", name,
+          "', which is no drafter that can be read; known are ", architectures_text());
+  return *family;
+}
 
 // Only the plain rotation is trained for; a scaled one would make a drafter that works nowhere.
-void check_rope_type(const Keys& rope) {
+void check_rope_type(const JsonKeys& rope) {
   for (const char* key : {"rope_type", "type"}) {
     if (!rope.has(key)) continue;
     const std::string type = rope.text(key);
@@ -95,16 +54,15 @@ void check_rope_type(const Keys& rope) {
   require(rope.number("partial_rotary_factor", 1.0) == 1.0, rope.name("partial_rotary_factor"), " must be 1");
 }
 
-double rope_theta_of(const Keys& keys) {
-  const Keys nested = keys.object("rope_parameters");
-  check_rope_type(nested);
+double rope_theta_of(const JsonKeys& keys) {
+  check_rope_type(keys.object("rope_parameters"));
   check_rope_type(keys.object("rope_scaling"));
-  return nested.has("rope_theta") ? nested.number("rope_theta") : keys.number("rope_theta", 10000.0);
+  return read_rope_theta(keys);
 }
 
 // A key that stands at the top in some folders and inside dflash_config in others.
 template <class Get>
-auto either(const Keys& top, const Keys& dflash, const std::string& key, Get get) {
+auto either(const JsonKeys& top, const JsonKeys& dflash, const std::string& key, Get get) {
   const bool inner = dflash.has(key);
   require(inner || top.has(key), dflash.name(key), " is missing");
   const auto value = get(inner ? dflash : top);
@@ -112,7 +70,7 @@ auto either(const Keys& top, const Keys& dflash, const std::string& key, Get get
   return value;
 }
 
-void refuse_unsupported(const Keys& keys, const Keys& dflash) {
+void refuse_unsupported(const JsonKeys& keys, const JsonKeys& dflash) {
   require(!keys.flag("attention_bias", false), keys.name("attention_bias"), " is true; drafters have no biases");
   if (keys.has("hidden_act")) {
     require(keys.text("hidden_act") == "silu", keys.name("hidden_act"), " is '", keys.text("hidden_act"),
@@ -128,7 +86,7 @@ void refuse_unsupported(const Keys& keys, const Keys& dflash) {
           " is not supported; use 'layer_types' and 'sliding_window'");
 }
 
-void read_layers(const Keys& keys, const Keys& dflash, DrafterConfig& config) {
+void read_layers(const JsonKeys& keys, const JsonKeys& dflash, DrafterConfig& config) {
   config.layer_kinds.assign(static_cast<std::size_t>(config.num_layers), LayerKind::kFull);
   const bool window_off = keys.has("use_sliding_window") && !keys.flag("use_sliding_window");
   if (keys.has("layer_types")) {
@@ -156,10 +114,11 @@ void read_layers(const Keys& keys, const Keys& dflash, DrafterConfig& config) {
   }
 }
 
-DrafterConfig config_of(const Keys& keys) {
-  const Keys dflash = keys.object("dflash_config");
-  refuse_unsupported(keys, dflash);
+DrafterConfig config_of(const JsonKeys& keys) {
   DrafterConfig config;
+  config.family = family_of(keys);
+  const JsonKeys dflash = keys.object("dflash_config");
+  refuse_unsupported(keys, dflash);
   config.hidden_size = keys.integer("hidden_size");
   config.intermediate_size = keys.integer("intermediate_size");
   config.num_layers = keys.integer("num_hidden_layers");
@@ -172,14 +131,14 @@ DrafterConfig config_of(const Keys& keys) {
   config.vocab_size = keys.integer("vocab_size");
   config.draft_vocab_size = keys.integer("draft_vocab_size", 0);
   if (config.draft_vocab_size == config.vocab_size) config.draft_vocab_size = 0;
-  config.block_size = either(keys, dflash, "block_size", [](const Keys& k) { return k.integer("block_size"); });
+  config.block_size = either(keys, dflash, "block_size", [](const JsonKeys& k) { return k.integer("block_size"); });
   const std::int64_t mask =
-      either(keys, dflash, "mask_token_id", [](const Keys& k) { return k.integer("mask_token_id"); });
+      either(keys, dflash, "mask_token_id", [](const JsonKeys& k) { return k.integer("mask_token_id"); });
   require(mask >= 0 && mask < config.vocab_size, dflash.name("mask_token_id"), " is ", mask,
           ", outside the vocabulary of ", config.vocab_size);
   config.mask_token_id = static_cast<std::int32_t>(mask);
   config.target_layer_ids =
-      either(keys, dflash, "target_layer_ids", [](const Keys& k) { return k.integers("target_layer_ids"); });
+      either(keys, dflash, "target_layer_ids", [](const JsonKeys& k) { return k.integers("target_layer_ids"); });
   config.num_target_layers = keys.integer("num_target_layers");
   config.norm_eps = keys.number("rms_norm_eps", 1e-6);
   config.rope_theta = rope_theta_of(keys);
@@ -205,6 +164,18 @@ std::string in_words(const std::vector<std::int64_t>& values) {
 }
 
 }  // namespace
+
+const char* architecture_of(DrafterFamily family) {
+  for (const auto& known : kArchitectures)
+    if (known.value == family) return known.name;
+  fail("a family of drafters without a name in config.json");
+}
+
+std::optional<DrafterFamily> family_of_architecture(std::string_view architecture) {
+  for (const auto& known : kArchitectures)
+    if (known.name == architecture) return known.value;
+  return std::nullopt;
+}
 
 void check_drafter_config(const DrafterConfig& c) {
   const auto in_range = [](const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
@@ -251,7 +222,7 @@ DrafterConfig drafter_config_from_json(const std::string& text, const std::strin
     fail(file_name, " is not valid JSON from byte ", error.byte, " on; it is damaged or cut off");
   }
   require(document.is_object(), file_name, " must hold a JSON object");
-  const DrafterConfig config = config_of(Keys(document, "", file_name));
+  const DrafterConfig config = config_of(JsonKeys(document, "", file_name));
   try {
     check_drafter_config(config);
   } catch (const UserError& error) {

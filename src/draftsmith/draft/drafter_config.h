@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "draftsmith/config/choices.h"
@@ -15,11 +16,10 @@ namespace draftsmith {
 
 enum class LayerKind { kFull, kSliding };
 
-// As config.json writes a family in "architectures".
-constexpr const char* architecture_of(DrafterFamily family) {
-  constexpr const char* kArchitectures[] = {"DFlashDraftModel"};
-  return kArchitectures[static_cast<std::size_t>(family)];
-}
+// How config.json names a family in "architectures".
+const char* architecture_of(DrafterFamily family);
+// The family that a config.json of a drafter says it is of; none for other models.
+std::optional<DrafterFamily> family_of_architecture(std::string_view architecture);
 
 // A drafter is a decoder of the target's width and vocabulary, and what makes it draft.
 struct DrafterConfig : DecoderShape {
@@ -48,9 +48,9 @@ struct DrafterConfig : DecoderShape {
 // Refuses, in a sentence, a shape that cannot be (heads not a multiple of kv heads, odd head size, block size 1 ...).
 void check_drafter_config(const DrafterConfig& config);
 
-// config.json <-> DrafterConfig. Reading accepts block_size at the top or inside dflash_config, rope_theta flat or in
-// rope_parameters (the nested one wins), nulls as absent. Writing gives every key that z-lab, SGLang and vLLM read;
-// stored_dtype is "float32" or "bfloat16".
+// config.json <-> DrafterConfig. "architectures" chooses the family; without it the drafter is DFlash. Reading accepts
+// block_size at the top or inside dflash_config, rope_theta flat or in rope_parameters (the nested one wins), nulls as
+// absent. Writing gives every key that z-lab, SGLang and vLLM read; stored_dtype is "float32" or "bfloat16".
 DrafterConfig drafter_config_from_json(const std::string& text, const std::string& file_name);
 std::string drafter_config_to_json(const DrafterConfig& config, const std::string& stored_dtype);
 

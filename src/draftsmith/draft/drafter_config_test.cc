@@ -59,6 +59,16 @@ TEST(DrafterConfigJson, ScaledRotationsAreRefusedByName) {
   }
 }
 
+TEST(DrafterConfigJson, TheArchitectureChoosesTheFamily) {
+  EXPECT_EQ(refusal_with({{"architectures", {architecture_of(DrafterFamily::kDFlash)}}}), "");
+  EXPECT_NE(refusal_with({{"architectures", {"Qwen3DSparkModel"}}})
+                .find("'architectures' is 'Qwen3DSparkModel', which is no drafter that can be read"),
+            std::string::npos);
+  EXPECT_NE(refusal_with({{"architectures", "DFlashDraftModel"}}).find("list of one name"), std::string::npos);
+  EXPECT_EQ(family_of_architecture("DFlashDraftModel"), DrafterFamily::kDFlash);
+  EXPECT_FALSE(family_of_architecture("LlamaForCausalLM").has_value());
+}
+
 TEST(DrafterConfigJson, NullsAreAbsent) {
   json document = plain_config();
   for (const char* key : {"head_dim", "sliding_window", "rope_scaling", "pad_token_id", "rope_parameters",

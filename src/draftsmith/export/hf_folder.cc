@@ -33,8 +33,8 @@ bool is_drafter_config(const fs::path& file) {
       nlohmann::json::parse(read_text_file(file, std::size_t{1} << 24), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return false;
   const auto found = json.find("architectures");
-  return found != json.end() && found->is_array() && !found->empty() &&
-         found->front() == architecture_of(DrafterFamily::kDFlash);
+  return found != json.end() && found->is_array() && !found->empty() && found->front().is_string() &&
+         family_of_architecture(found->front().get<std::string>()).has_value();
 }
 
 // Replacing a folder deletes what is in it: only a folder that an export could have written may go.
@@ -49,8 +49,7 @@ void require_replaceable(const fs::path& folder) {
             ", which no export wrote; choose another output or move it away");
   }
   require(empty || (fs::is_regular_file(folder / "config.json") && is_drafter_config(folder / "config.json")),
-          folder.string(),
-          " exists and its config.json is not a DFlash drafter's; choose another output or move it away");
+          folder.string(), " exists and its config.json is not a drafter's; choose another output or move it away");
 }
 
 bool holds_others(const fs::path& folder, const std::vector<std::string>& names) {

@@ -10,7 +10,7 @@
 namespace draftsmith {
 
 // The folder appears whole or not at all. An existing one is replaced only when it is empty or an earlier export
-// (nothing in it but config.json of a DFlash drafter and safetensors); anything else is refused, naming what stands in
+// (nothing in it but config.json of a drafter and safetensors); anything else is refused, naming what stands in
 // the way. `head` [V_draft, H], the target's rows of the drafter's vocabulary, is stored as lm_head.weight beside d2t;
 // it may be left out when the vocabulary is whole.
 void export_hf(const LoadedDrafter& drafter, const std::filesystem::path& folder, StoredType type,

@@ -150,7 +150,7 @@ TEST(HfFolder, AFolderThatIsNoExportIsNeverReplaced) {
   fs::create_directories(folder / "model");
   std::ofstream(folder / "model" / "config.json") << R"({"architectures": ["LlamaForCausalLM"]})";
   EXPECT_USER_ERROR(export_hf(drafter, folder / "model", StoredType::kFloat32), "config.json",
-                    "not a DFlash drafter's");
+                    "not a drafter's");
   std::ofstream(folder / "file") << "x";
   EXPECT_USER_ERROR(export_hf(drafter, folder / "file", StoredType::kFloat32), "file", "is no folder");
   fs::create_directories(folder / "empty");

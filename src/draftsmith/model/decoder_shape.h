@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "draftsmith/nn/rope.h"
+
 namespace draftsmith {
 
 struct DecoderShape {
@@ -16,7 +18,10 @@ struct DecoderShape {
   std::int64_t vocab_size = 0;      // rows of the embedding
   std::int64_t context_length = 0;  // positions it was trained for
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling = {};
   double norm_eps = 1e-5;
+  bool qk_norm = true;  // whether queries and keys are normalised, head by head
+  bool qkv_bias = false, o_bias = false;
 };
 
 }  // namespace draftsmith

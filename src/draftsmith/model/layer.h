@@ -1,10 +1,12 @@
-// One decoder layer, of targets and drafters alike: RMSNorm, grouped-query attention over any mask with normalised
-// heads and rotary positions, RMSNorm, gated MLP. Q rows, K keys, H hidden, D head width.
+// One decoder layer, of targets and drafters alike: RMSNorm, grouped-query attention over any mask with rotary
+// positions, RMSNorm, gated MLP. Heads are normalised and projections have biases where the shape says so. Q rows, K
+// keys, H hidden, D head width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "draftsmith/model/decoder_shape.h"
@@ -17,30 +19,41 @@ namespace draftsmith {
 struct LayerParams {
   at::Tensor input_layernorm, q_proj, k_proj, v_proj, o_proj, q_norm, k_norm, post_attention_layernorm, gate_proj,
       up_proj, down_proj;
+  at::Tensor q_bias, k_bias, v_bias, o_bias;
 };
 
 // Calls visit(name, tensor, role) for every parameter of a layer under its Hugging Face name behind `prefix`, always in
-// the same order.
+// the same order. Norms of heads and biases that the layer does not have (undefined tensors) are passed over.
 template <class Layer, class Visit>
 void visit_layer(Layer& layer, const std::string& prefix, Visit&& visit) {
+  const auto visit_if_there = [&](const char* name, auto& tensor, Role role) {
+    if (tensor.defined()) visit(prefix + name, tensor, role);
+  };
   visit(prefix + "input_layernorm.weight", layer.input_layernorm, Role::kNorm);
   visit(prefix + "self_attn.q_proj.weight", layer.q_proj, Role::kMatrix);
   visit(prefix + "self_attn.k_proj.weight", layer.k_proj, Role::kMatrix);
   visit(prefix + "self_attn.v_proj.weight", layer.v_proj, Role::kMatrix);
   visit(prefix + "self_attn.o_proj.weight", layer.o_proj, Role::kMatrix);
-  visit(prefix + "self_attn.q_norm.weight", layer.q_norm, Role::kNorm);
-  visit(prefix + "self_attn.k_norm.weight", layer.k_norm, Role::kNorm);
+  visit_if_there("self_attn.q_norm.weight", layer.q_norm, Role::kNorm);
+  visit_if_there("self_attn.k_norm.weight", layer.k_norm, Role::kNorm);
   visit(prefix + "post_attention_layernorm.weight", layer.post_attention_layernorm, Role::kNorm);
   visit(prefix + "mlp.gate_proj.weight", layer.gate_proj, Role::kMatrix);
   visit(prefix + "mlp.up_proj.weight", layer.up_proj, Role::kMatrix);
   visit(prefix + "mlp.down_proj.weight", layer.down_proj, Role::kMatrix);
+  visit_if_there("self_attn.q_proj.bias", layer.q_bias, Role::kBias);
+  visit_if_there("self_attn.k_proj.bias", layer.k_bias, Role::kBias);
+  visit_if_there("self_attn.v_proj.bias", layer.v_bias, Role::kBias);
+  visit_if_there("self_attn.o_proj.bias", layer.o_bias, Role::kBias);
 }
 
 // Parameters without memory (meta tensors): the shapes of a layer.
 LayerParams layer_shapes(const DecoderShape& shape);
 
+// The rotation of rows at these positions.
+Rope rope_of(const DecoderShape& shape, std::span<const std::int64_t> positions, at::Device device = at::kCPU);
+
 struct KeyValue {
-  at::Tensor k, v;  // [Hkv, rows, D]; k after its norm and rotation
+  at::Tensor k, v;  // [Hkv, rows, D]; k after its norm, where it has one, and its rotation
 };
 
 // Keys and values of rows [n, H] at the positions of `rope`.

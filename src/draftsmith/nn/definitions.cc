@@ -17,6 +17,14 @@ at::Tensor normed(const at::Tensor& x, const at::Tensor& weight, double eps) {
   return x * (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt() * weight;
 }
 
+// [N, h, D] -> [h, N, D], each half turned against the other.
+at::Tensor turned(const at::Tensor& heads, const Rope& rope) {
+  const at::Tensor y = heads.transpose(0, 1);
+  const std::int64_t half = y.size(-1) / 2;
+  const at::Tensor first = y.narrow(-1, 0, half), second = y.narrow(-1, half, half);
+  return at::cat({first * rope.cos - second * rope.sin, second * rope.cos + first * rope.sin}, -1);
+}
+
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q_HQD, const at::Tensor& k_HKD, const at::Tensor& v_HKD, const MaskPtr& mask) {
@@ -43,10 +51,14 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
 }
 
 at::Tensor head_norm_rope(const at::Tensor& x, const at::Tensor& weight, double eps, const Rope& rope) {
-  const std::int64_t dim = weight.numel(), half = dim / 2;
-  const at::Tensor y = normed(wide(x).view({x.size(0), -1, dim}), weight, eps).transpose(0, 1);
-  const at::Tensor first = y.narrow(-1, 0, half), second = y.narrow(-1, half, half);
-  return at::cat({first * rope.cos - second * rope.sin, second * rope.cos + first * rope.sin}, -1).to(x.scalar_type());
+  const at::Tensor heads = wide(x).view({x.size(0), -1, weight.numel()});
+  return turned(normed(heads, weight, eps), rope).to(x.scalar_type());
 }
+
+at::Tensor head_rope(const at::Tensor& x, std::int64_t head_dim, const Rope& rope) {
+  return turned(wide(x).view({x.size(0), -1, head_dim}), rope).to(x.scalar_type());
+}
+
+at::Tensor add_bias(const at::Tensor& y, const at::Tensor& bias) { return (wide(y) + bias).to(y.scalar_type()); }
 
 }  // namespace draftsmith::definition

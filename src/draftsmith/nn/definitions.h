@@ -17,5 +17,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 at::Tensor head_norm_rope(const at::Tensor& x, const at::Tensor& weight, double eps, const Rope& rope);
+at::Tensor head_rope(const at::Tensor& x, std::int64_t head_dim, const Rope& rope);
+at::Tensor add_bias(const at::Tensor& y, const at::Tensor& bias);
 
 }  // namespace draftsmith::definition

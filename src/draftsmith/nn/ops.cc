@@ -352,4 +352,11 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return has_kernels(gate) ? Swiglu::apply(gate, up) : definition::swiglu(gate, up);
 }
 
+// Layers of drafters have neither, so these two have no kernels of ours.
+at::Tensor head_rope(const at::Tensor& x, std::int64_t head_dim, const Rope& rope) {
+  return definition::head_rope(x, head_dim, rope);
+}
+
+at::Tensor add_bias(const at::Tensor& y, const at::Tensor& bias) { return definition::add_bias(y, bias); }
+
 }  // namespace draftsmith

@@ -35,4 +35,10 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 // s).
 at::Tensor head_norm_rope(const at::Tensor& x, const at::Tensor& weight, double eps, const Rope& rope);
 
+// [N, h * D] -> [h, N, D]: that rotation alone.
+at::Tensor head_rope(const at::Tensor& x, std::int64_t head_dim, const Rope& rope);
+
+// y + bias on every row, in y's type. bias [out] fp32.
+at::Tensor add_bias(const at::Tensor& y, const at::Tensor& bias);
+
 }  // namespace draftsmith

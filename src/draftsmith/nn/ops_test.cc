@@ -136,5 +136,34 @@ TEST(Rope, FirstFrequencyTurnsByThePositionItself) {
   EXPECT_NEAR(rope.sin.select(0, 2).select(0, 1).item<float>(), std::sin(5.0 * std::pow(1e6, -0.25)), 1e-6);
 }
 
+// Numbers of the published formulae for a head of 8 and theta 10000 (frequencies 1, 0.1, 0.01, 0.001), by hand.
+TEST(Rope, ScalingsSlowTheFrequenciesTheyShould) {
+  const auto expect = [](const RopeScaling& scaling, const std::vector<double>& expected) {
+    const std::vector<float> got = rope_frequencies(8, 10000.0, scaling);
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6 * expected[i]) << i;
+  };
+  expect({}, {1, 0.1, 0.01, 0.001});
+  expect({.kind = RopeKind::kLinear, .factor = 4}, {0.25, 0.025, 0.0025, 0.00025});
+  // Wavelengths 6.28, 62.8, 628, 6283; below 100 / 4 they stay, above 100 they are slowed, and 62.8 is blended with the
+  // share (100 / 62.83 - 1) / 3 of the fast one.
+  const double blend = (100.0 / (2 * std::acos(-1.0) / 0.1) - 1) / 3;
+  expect({.kind = RopeKind::kLlama3, .factor = 8, .original_max_position_embeddings = 100},
+         {1, (1 - blend) * 0.1 / 8 + blend * 0.1, 0.01 / 8, 0.001 / 8});
+  // 32 turns fall on pair 4 ln(1000 / (32 * 2 pi)) / ln 10000 = 0.70, one turn on 2.20: the ramp runs from 0 to 3.
+  expect({.kind = RopeKind::kYarn, .factor = 4, .original_max_position_embeddings = 1000},
+         {1, 0.1 * (0.25 / 3 + 2.0 / 3), 0.01 * (0.25 * 2 / 3 + 1.0 / 3), 0.00025});
+}
+
+TEST(Rope, YarnScalesTheRotationItself) {
+  const std::vector<std::int64_t> positions = {0, 3};
+  RopeScaling scaling{.kind = RopeKind::kYarn, .factor = 1, .original_max_position_embeddings = 100};
+  const Rope plain = make_rope(positions, 8, 10000.0);
+  scaling.attention_factor = 1.5;
+  const Rope scaled = make_rope(positions, 8, 10000.0, scaling);
+  EXPECT_LE((scaled.cos - plain.cos * 1.5).abs().max().item<double>(), 1e-6);
+  EXPECT_LE((scaled.sin - plain.sin * 1.5).abs().max().item<double>(), 1e-6);
+}
+
 }  // namespace
 }  // namespace draftsmith

@@ -38,8 +38,8 @@ variable_list tensors_of(const LayerParams& layer) {
   visit_layer(layer, "", [&](const std::string&, const at::Tensor& tensor, Role) { out.push_back(tensor); });
   return out;
 }
-LayerParams layer_of(at::TensorList tensors) {
-  LayerParams layer;
+LayerParams layer_of(const DecoderShape& shape, at::TensorList tensors) {
+  LayerParams layer = layer_shapes(shape);
   auto next = tensors.begin();
   visit_layer(layer, "", [&](const std::string&, at::Tensor& tensor, Role) { tensor = *next++; });
   return layer;
@@ -56,7 +56,7 @@ struct LayerCall : torch::CustomClassHolder {
   Residual run(at::TensorList t) const {
     const at::AutoGradMode as_in_training(true);
     const Residual x{t[1], has_delta ? t[2] : at::Tensor()};
-    return training_layer(pass, layer_of(t.slice(has_delta ? 3 : 2)), mask, t[0], x);
+    return training_layer(pass, layer_of(pass.config, t.slice(has_delta ? 3 : 2)), mask, t[0], x);
   }
 };
 
@@ -114,7 +114,7 @@ at::Tensor dflash_forward(const DrafterConfig& config, const DFlashParams& param
   DRAFTSMITH_ASSERT(inputs.taps.size(0) == num_context && inputs.block_embeddings.size(0) == num_queries);
   std::vector<std::int64_t> positions = blocks.context_position_ids;
   positions.insert(positions.end(), blocks.block_position_ids.begin(), blocks.block_position_ids.end());
-  const Rope rope = make_rope(positions, config.head_dim, config.rope_theta, inputs.block_embeddings.device());
+  const Rope rope = rope_of(config, positions, inputs.block_embeddings.device());
   const PassInputs pass{
       .config = config,
       .rope = rope,

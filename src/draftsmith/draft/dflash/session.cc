@@ -29,7 +29,7 @@ void DFlashSession::append(const at::Tensor& taps) {
   const std::int64_t count = taps.size(0);
   DRAFTSMITH_ASSERT(length_ + count <= capacity_);
   if (count == 0) return;
-  const Rope rope = make_rope(next_positions(count), config_.head_dim, config_.rope_theta, place_.device);
+  const Rope rope = rope_of(config_, next_positions(count), place_.device);
   const at::Tensor context = project_context(config_, params_, taps, place_.compute);
   for (std::int64_t i = 0; i < config_.num_layers; ++i)
     cache_[i].put(length_, key_value(config_, params_.layers[i], context, rope));
@@ -46,7 +46,7 @@ at::Tensor DFlashSession::block_embeddings(std::int32_t anchor_token) const {
 
 // Whole blocks always: a slot's neighbours are part of what it was trained on, however few drafts are asked for.
 at::Tensor DFlashSession::hidden_of_block(std::int32_t anchor_token) {
-  const Rope rope = make_rope(next_positions(config_.block_size), config_.head_dim, config_.rope_theta, place_.device);
+  const Rope rope = rope_of(config_, next_positions(config_.block_size), place_.device);
   const std::vector<std::int64_t> anchors = {length_}, begins = {0};
   Residual x{block_embeddings(anchor_token), {}};
   MaskPtr full, sliding;  // once a block, for all layers of a kind
