@@ -52,7 +52,7 @@ StepShape step_shape(const std::string& name) {
     shape.drafter.block_size = 16;
     shape.row_tokens = 2048, shape.anchors = 128, shape.held_ratio = 0.67;
   } else {
-    throw UsageError("the shape of a step is small or mid, not " + name);
+    throw UsageError("the shape of a step is '" + name + "', but it must be small or mid");
   }
   return shape;
 }
