@@ -62,7 +62,7 @@ double StepTime::rest() const { return seconds - std::accumulate(parts.begin(), 
 struct StepMeasure::State {
   StepShape shape;
   bool recompute;
-  Frozen frozen;  // embedding and head are one
+  Frozen frozen;  // embedding and head are one tensor
   std::unique_ptr<Drafter> drafter;
   TrainConfig train;
   std::unique_ptr<Optimizer> optimizer;
@@ -102,7 +102,7 @@ StepTime StepMeasure::step() {
 
 std::int64_t StepMeasure::extra_bytes() {
   release_attention_workspace();
-  release_large_blocks();
+  empty_block_cache();
   reset_peak_memory();
   const std::int64_t kept = resident_bytes();
   step();

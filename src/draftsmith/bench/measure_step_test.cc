@@ -34,11 +34,11 @@ TEST(MeasureStep, AShapeThatIsNotKnownIsRefusedByItsName) {
   }
 }
 
-// What `train --dry-run` says of a step, against the kernel's count, on a shape whose tensors are large blocks: smaller
-// ones leave gaps that depend on what ran before.
+// Compares what `train --dry-run` says of a step with the kernel's count. The shape's tensors are large blocks, since
+// smaller ones would leave gaps that depend on what ran before.
 void expect_estimate(at::ScalarType compute, bool recompute) {
-  give_large_blocks_back();
-  reuse_large_blocks();
+  lower_mmap_threshold();
+  install_block_cache();
   StepShape shape = step_shape("mid");
   shape.drafter.num_layers = 2, shape.drafter.layer_kinds.resize(2);
   shape.drafter.vocab_size = 8192, shape.drafter.mask_token_id = 8191;

@@ -21,8 +21,8 @@ const void* place_of(const at::Tensor& tensor) { return tensor.const_data_ptr();
 
 class LargeBlocks : public testing::Test {
  protected:
-  void SetUp() override { reuse_large_blocks(); }
-  void TearDown() override { release_large_blocks(); }
+  void SetUp() override { install_block_cache(); }
+  void TearDown() override { empty_block_cache(); }
 };
 class LargeBlocksBars : public LargeBlocks {};  // what the process holds, which others on the machine can disturb
 
@@ -53,7 +53,7 @@ TEST_F(LargeBlocksBars, AreGivenBackWhenAsked) {
   const std::int64_t before = resident_bytes();
   filled(200);
   EXPECT_GT(resident_bytes() - before, 190 * kMega);
-  release_large_blocks();
+  empty_block_cache();
   EXPECT_LT(resident_bytes() - before, 10 * kMega);
 }
 
