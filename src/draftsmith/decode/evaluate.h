@@ -44,8 +44,8 @@ struct RequestReport {
 struct EvalGroup {
   std::string kind;
   AcceptanceStats acceptance;
-  std::int64_t plain_tokens = 0,
-               drafted_tokens = 0;  // without the first token of each request, which the seconds do not count
+  // Without the first token of each request, which the seconds do not count.
+  std::int64_t plain_tokens = 0, drafted_tokens = 0;
   double plain_seconds = 0, drafted_seconds = 0;
   double plain_tokens_per_second() const { return plain_seconds > 0 ? double(plain_tokens) / plain_seconds : 0; }
   double drafted_tokens_per_second() const {

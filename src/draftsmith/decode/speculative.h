@@ -27,8 +27,8 @@ enum class LimitRule {
 
 struct DecodeOptions {
   std::int64_t max_new_tokens = 128;
-  std::optional<std::vector<std::int32_t>> end_ids =
-      {};  // replace the target's; with an empty set only the limit ends a request
+  // Replace the target's end ids; when there are none, only the limit ends a request.
+  std::optional<std::vector<std::int32_t>> end_ids = {};
   LimitRule limit_rule = LimitRule::kShorten;
   // Gets the tokens as they become final, in order, each once.
   std::function<void(std::span<const std::int32_t>)> on_tokens = {};

@@ -66,8 +66,7 @@ class DraftSession {
   // Adds the taps [n, K*H] of the next n committed positions.
   virtual void append(const at::Tensor& taps) = 0;
   // Drafts the block whose anchor is `anchor_token` at position length(). Returns num_drafts target ids, 1 <=
-  // num_drafts
-  // <= Drafter::max_drafts().
+  // num_drafts <= Drafter::max_drafts().
   virtual std::vector<std::int32_t> propose(std::int32_t anchor_token, std::int64_t num_drafts) = 0;
 };
 
