@@ -2,8 +2,8 @@
 # Builds Draftsmith and runs its tests: unit tests, golden numbers, style, the integration tests with the real model.
 # Sets up what is missing first; arguments go to ctest, e.g. `./test.sh -R BlockMask`.
 #
-#   ./test.sh           everything but what judges time or memory by the clock (ctest's label bars)
-#   ./test.sh --bars    only that, one test after the other: for a quiet machine
+#   ./test.sh           runs all tests but those that judge time or memory (ctest's label bars)
+#   ./test.sh --bars    runs only those, one after the other; the machine should be idle
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -14,5 +14,5 @@ if [ "${1:-}" = --bars ]; then
   exit
 fi
 skipped=$(ctest --test-dir build -N -L '^bars$' "$@" | sed -n 's/^ *Test *#[0-9]*: *//p' | sort -u | tr '\n' ' ')
-[ -z "$skipped" ] || echo "skipped, since they judge time or memory by the clock (./test.sh --bars runs them): $skipped"
+[ -z "$skipped" ] || echo "skipped, since they judge time or memory (./test.sh --bars runs them): $skipped"
 run -LE '^bars$' "$@"

@@ -1,4 +1,4 @@
-// The door: what a call is asked once, in words; inside nothing is checked again.
+// Checks a call once, in words, before it enters a backend; inside nothing is checked again.
 #include "flex/attention.h"
 
 #include <array>

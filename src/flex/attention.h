@@ -2,11 +2,11 @@
 //     s = scale * q k,  y = score(s),  p = softmax of y over the keys that the mask shows,  o = p v,
 //     lse = log sum exp y
 // q, o [B, Hq, Q, D]; keys and values come from two sources, context [B, Hkv, C, D] and block [B, Hkv, K - C, D]
-// (either may be empty), numbered through as one axis of K keys; Hq is a multiple of Hkv. T is float or BFloat16; sums
-// are fp32. D is any width from 1 to 256; what is padded is padded inside, nothing beyond the caller's rows is read or
-// written. A query that sees no key: o = 0, lse = -inf, gradients 0. The same call gives the same bits.
+// (either may be empty), and are numbered as one axis of K keys; Hq is a multiple of Hkv. T is float or BFloat16; sums
+// are fp32. D is any width from 1 to 256; padding happens inside, and nothing beyond the caller's rows is read or
+// written. A query that sees no key has o = 0, lse = -inf and gradients 0. The same call gives the same bits.
 //
-// Where a call runs is its backend's matter: each has a public header with its own kind of Call (flex/cpu.h).
+// The backend decides where a call runs: each has a public header with its own kind of Call (flex/cpu.h).
 #pragma once
 
 #include <cstdint>
@@ -37,14 +37,14 @@ struct Outputs {
   View<float> lse;  // [B, Hq, Q, 1]
 };
 
-// What forward gave and the gradient that comes in.
+// The results of forward, and the gradient that comes in.
 template <class T>
 struct Saved {
   View<const T> o, d_o;
   View<const float> lse;
 };
 
-// Written, not added to.
+// The gradients are written, not added to.
 template <class T>
 struct Gradients {
   View<T> dq;
@@ -53,7 +53,8 @@ struct Gradients {
 
 namespace detail {
 
-// What was compiled for a type of score, for every backend. FLEX_INSTANTIATE_SCORE(S) (flex/instantiate.h) defines it.
+// The code that was compiled for a type of score, for every backend. FLEX_INSTANTIATE_SCORE(S) (flex/instantiate.h)
+// defines it.
 struct CompiledScore;
 template <class S>
 const CompiledScore& compiled_score();
@@ -66,7 +67,7 @@ const CompiledScore& compiled_score<Alibi>();
 template <>
 const CompiledScore& compiled_score<AdditiveBias>();
 
-// The door: throws flex::Error, in words, for tensors that do not fit together or to the mask.
+// The check at the entrance: throws flex::Error, in words, for tensors that do not fit each other or the mask.
 template <class T>
 void check_inputs(const char* where, const Inputs<T>& in, const BlockMask& mask);
 template <class T>
@@ -76,14 +77,14 @@ void check_backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<
 
 }  // namespace detail
 
-// A score as a backend gets it: the caller's struct, and what was compiled for its type.
+// A score as a backend gets it: the caller's struct, and the code that was compiled for its type.
 struct AnyScore {
   const void* score;
   const detail::CompiledScore& compiled;
 };
 
-// How and where a call runs, with what it may use meanwhile. A backend derives its own. What its members are given has
-// passed the door.
+// Says how and where a call runs, and what it may use meanwhile. A backend derives its own. The arguments of its
+// members have been checked.
 class Call {
  public:
   virtual ~Call() = default;

@@ -212,7 +212,7 @@ TEST(Attention, RandomProblemsOfEveryWidth) {
   }
 }
 
-// Anything but the caller's number of threads may change a bit.
+// The number of threads changes no bit.
 TEST(Attention, ThreadsDoNotChangeABit) {
   std::vector<std::int64_t> anchors(40), begins(40, 0);
   for (std::size_t i = 0; i < anchors.size(); ++i) anchors[i] = 5 + 12 * static_cast<std::int64_t>(i);

@@ -9,7 +9,7 @@
 namespace flex {
 namespace {
 
-// A run of full keys shorter than this inside a partial stretch is not worth a segment of its own.
+// A run of full keys inside a partial stretch gets a segment of its own only if it is at least this long.
 constexpr std::int64_t kShortRun = 16;
 
 void check(bool fine, const std::string& text) {

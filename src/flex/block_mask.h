@@ -1,7 +1,7 @@
-// A mask as data: what kernels read. Queries stand in tiles of `tile_rows`; each tile holds, in order of keys, the
-// segments of keys that it sees: full ones (every row sees every key) and partial ones with a bit for each row and key.
-// Where a mask is made of ranges the segments are its exact ranges. Built once, it serves every layer and both passes;
-// no [Q, K] array is made. Plane = one (batch, head) of the mask, or all of them together.
+// A mask as data, as kernels read it. Queries are grouped in tiles of `tile_rows`; each tile holds, in order of keys,
+// the segments of keys that it sees: full ones (every row sees every key) and partial ones with a bit for each row and
+// key. Where a mask is made of ranges, the segments are its exact ranges. A mask is built once and serves every layer
+// and both passes; no [Q, K] array is made. A plane is one (batch, head) of the mask, or all of them together.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct BlockMaskShape {
   std::int64_t tile_rows = 16;   // 16, 32 or 64: see tile_rows_for
 };
 
-// The tile that suits so many query heads for each key/value head: heads and rows together fill 64 lanes.
+// The tile that suits a number of query heads per key/value head: heads and rows together fill 64 lanes.
 inline std::int64_t tile_rows_for(std::int64_t group) { return group >= 3 ? 16 : group == 2 ? 32 : 64; }
 
 struct Segment {
@@ -64,14 +64,14 @@ class BlockMask {
   std::int64_t num_columns() const { return (shape_.num_keys + kColumnKeys - 1) / kColumnKeys; }
   std::span<const ColumnEntry> column(std::int64_t plane, std::int64_t column) const;
 
-  // Pairs of a query and a key that see each other, over all planes and of one tile.
+  // The number of pairs of a query and a key that it sees, over all planes and of one tile.
   std::int64_t num_pairs() const { return num_pairs_; }
   std::int64_t pairs_in(std::int64_t plane, std::int64_t tile) const;
   std::int64_t bytes() const;
 
  private:
   explicit BlockMask(const BlockMaskShape& shape);
-  // One tile, key range after key range in order.
+  // Builds one tile, key range after key range in order.
   class TileBuilder {
    public:
     TileBuilder(BlockMask& mask, std::uint64_t all_rows) : mask_(mask), all_rows_(all_rows) {}
@@ -102,7 +102,7 @@ class BlockMask {
 
 // ---- building ----------------------------------------------------------------------------------------------------
 
-// Halves a range of keys until the mask answers for it or it is short enough to ask every element.
+// Halves a range of keys until the mask answers for it, or until it is short enough to ask for every element.
 template <Mask M>
 struct BlockMask::Builder {
   static constexpr std::int64_t kLeaf = 16;
@@ -125,7 +125,8 @@ struct BlockMask::Builder {
     visit(begin, cut);
     visit(cut, end);
   }
-  // Bit i: query q sees key begin + i. Most queries of a mixed rectangle see all or nothing of a short range of keys.
+  // Bit i is set when query q sees key begin + i. Most queries of a mixed rectangle see all or nothing of a short range
+  // of keys.
   std::uint64_t keys_seen_by(std::int64_t q, std::int64_t begin, std::int64_t end) const {
     switch (cover_of(mask, b, h, {q, q + 1, begin, end})) {
       case Cover::kNone:

@@ -1,5 +1,5 @@
-// The attention's CPU backend: threads that the caller lends, memory that the caller owns, and the best instruction set
-// of the machine. Results do not depend on the number of threads.
+// The attention's CPU backend. It runs on threads and in memory that the caller lends, with the best instruction set of
+// the machine. Results do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct CpuCall final : Call {
   Isa isa;
 };
 
-// Bytes of workspace for so many threads; the same for every instruction set.
+// Bytes of workspace for a number of threads; they are the same for every instruction set.
 template <class T>
 std::int64_t forward_workspace(const Inputs<T>& in, const BlockMask& mask, int num_threads);
 template <class T>

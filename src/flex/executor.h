@@ -1,4 +1,4 @@
-// Threads, given by the caller: flex starts none of its own in a call. Results do not depend on how many there are.
+// Threads are given by the caller; flex starts none in a call. Results do not depend on how many there are.
 #pragma once
 
 #include <condition_variable>

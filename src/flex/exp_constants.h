@@ -1,5 +1,5 @@
-// The numbers of every exp of the project, after Cephes' expf: with n the integer nearest to x / ln 2 and f = x - n ln
-// 2,
+// The numbers that every exp of the project uses, after Cephes' expf: with n the integer nearest to x / ln 2 and f = x
+// - n ln 2,
 //     exp(x) = 2^n (1 + f + f^2 (kTerm7 f^5 + kTerm6 f^4 + ... + kTerm2)).
 #pragma once
 

@@ -1,6 +1,6 @@
-// How fast the attention is, as ratios measured in one process: to the GEMM of the same machine and type, and to what
-// torch offers for the same mask. Useful work only: 4 D Hq P operations forward and 10 D Hq P backward, P the pairs of
-// query and key that see each other.
+// Measures how fast the attention is, as ratios within one process: to the GEMM of the same machine and type, and to
+// what torch offers for the same mask. Only useful work counts: 4 D Hq P operations forward and 10 D Hq P backward,
+// where P is the number of pairs of a query and a key that it sees.
 //
 //   flex_bench           times each shape with Google Benchmark
 //   flex_bench --json    measures every bar (medians of 7 interleaved runs; about 5 minutes) and says whether they hold

@@ -55,9 +55,10 @@ Isa default_isa() {
     if (const char* name = std::getenv("FLEX_ISA"); name != nullptr && *name != '\0') {
       const std::optional<Isa> isa = isa_from_name(name);
       if (!isa)
-        throw Error(std::string("[flex.isa] FLEX_ISA is ") + name + "; it is scalar, avx2, avx512 or avx512_bf16");
+        throw Error(std::string("[flex.isa] FLEX_ISA is ") + name + "; it must be scalar, avx2, avx512 or avx512_bf16");
       if (!is_supported(*isa))
-        throw Error(std::string("[flex.isa] FLEX_ISA is ") + name + ", which this machine lacks");
+        throw Error(std::string("[flex.isa] FLEX_ISA is ") + name +
+                    ", which this machine lacks; choose another or unset it");
       return *isa;
     }
     Isa best = Isa::kScalar;

@@ -1,7 +1,8 @@
-// Which keys a query sees. A mask is any callable `bool (b, h, q, k)`; it may also have a member
+// Masks say which keys a query sees. A mask is any callable `bool (b, h, q, k)`; it may also have a member
 //     Cover cover(b, h, Box) const
-// that answers for a rectangle of queries and keys at once; without it every element is asked. Keys are numbered
-// through: first the context's, then the block's (view.h, attention.h). Masks combine with all_of, any_of and negation.
+// that answers for a rectangle of queries and keys at once; without it every element is asked for. Keys have one
+// numbering: first the context's, then the block's (view.h, attention.h). Masks combine with all_of, any_of and
+// negation.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,7 @@ Cover cover_of(const M& mask, std::int64_t b, std::int64_t h, const Box& box) {
   }
 }
 
-// A rectangle against the keys begin .. end - 1 that every query of it sees alike; an empty range shows nothing.
+// The cover of a rectangle whose queries all see the keys begin .. end - 1; an empty range shows nothing.
 inline Cover cover_of_range(const Box& box, std::int64_t begin, std::int64_t end) {
   if (box.k_end <= begin || box.k_begin >= end || begin >= end) return Cover::kNone;
   return begin <= box.k_begin && box.k_end <= end ? Cover::kAll : Cover::kMixed;
@@ -79,8 +80,8 @@ struct Prefix {
   Cover cover(std::int64_t, std::int64_t, const Box& box) const { return cover_of_range(box, 0, length); }
 };
 
-// Query and key belong to one document; a negative id belongs to none. The ids stay the caller's. Quick where documents
-// are consecutive, right in any order.
+// Query and key belong to one document; a negative id belongs to no document. The ids stay the caller's. The mask is
+// built quickly where documents are consecutive, and is right in any order.
 class SameDocument {
  public:
   SameDocument(std::span<const std::int32_t> of_query, std::span<const std::int32_t> of_key)

@@ -1,6 +1,6 @@
-// The oracle: attention as plain loops over the predicate, forward and backward, every tensor in memory. With double it
-// is the truth that kernels are held to; with float, or float rounded to bf16 after each step, it is the naive
-// computation whose error theirs is compared with.
+// The oracle computes attention as plain loops over the predicate, forward and backward, with every tensor in memory.
+// In double it is the truth that kernels are held to; in float, or in float rounded to bf16 after each step, it is the
+// naive computation whose error is compared with theirs.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,7 @@
-// What happens to a score before the softmax: y = value(s, at) with s = scale * q k, and its derivative dy/ds. Plain
-// scalar code: kernels apply it to whole rows and the compiler makes vectors of it. The functions here are written so
-// that it can (no branches, no library calls); use them in your own scores. To use your own, write in one of your files
+// A score function changes a score before the softmax: it gives y = value(s, at) with s = scale * q k, and its
+// derivative dy/ds. It is plain scalar code that kernels apply to whole rows; the compiler makes vectors of it. The
+// functions here allow that (they have no branches and no library calls), so use them in your own scores. To use your
+// own, write in one of your files
 //     FLEX_INSTANTIATE_SCORE(MyScore)          (flex/instantiate.h; an example: flex/user_score_test.cc)
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace flex {
 
-// Where a score stands: batch, query head, query, key (numbered through context and block).
+// The place of a score: batch, query head, query, key (in one numbering of context and block).
 struct Place {
   std::int32_t b = 0, h = 0, q = 0, k = 0;
 };

@@ -1,4 +1,4 @@
-// What tests of the kernels share: a random problem with its tensors in memory, a call on it, and the comparison with
+// Shared by tests of the kernels: a random problem with its tensors in memory, a call on it, and the comparison with
 // the oracle in double. The error may be at most twice that of the naive computation in the same type.
 #pragma once
 
@@ -145,7 +145,7 @@ struct Case {
              Gradients<T>{dq.view, {dk[0].view, dv[0].view}, {dk[1].view, dv[1].view}}, mask,
              CpuCall{executor, workspace, isa}, score);
   }
-  // What the kernels made, in the oracle's order.
+  // The results of the kernels, in the oracle's order.
   ReferenceResult result() const {
     ReferenceResult out;
     const auto list = [](const auto& tensor) {
@@ -216,7 +216,7 @@ void expect_near_oracle(const Shape& shape, const M& mask, const ScorePair<S>& s
       reference<float>(c.reference, mask, value, slope, [](float x) { return kBf16 ? round_to_bf16(x) : x; });
   // Sums over a narrow head have few terms, whose roundings do not cover the error of exp (3e-7, score.h).
   const double rounding = kBf16 ? 0x1p-8 : shape.dim < 16 ? 3e-7 : 0x1p-23;
-  // Besides, one rounding of the largest entry, or of the largest term (where terms cancel): a naive error may be 0 by
+  // One rounding of the largest entry is added, or of the largest term where terms cancel: a naive error may be 0 by
   // luck.
   const auto check = [&](const char* name, const std::vector<double>& x, const std::vector<double>& exact,
                          const std::vector<double>& other, double term) {

@@ -1,4 +1,4 @@
-// Tensors that someone else owns: a pointer, sizes and strides. Nothing here allocates.
+// Views of tensors that someone else owns: a pointer, sizes and strides. Nothing here allocates.
 // B batch, H heads, N rows (queries or keys), D width of a head.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace flex {
 
-// The caller's fault, in words he understands.
+// An error of the caller, told in the caller's terms.
 class Error : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;

@@ -10,7 +10,7 @@
 
 namespace draftsmith {
 
-// The help is `help` and the names; any other word is a UsageError.
+// The help text is `help` followed by the names; any other word is a UsageError.
 template <class Command, Choice T>
 void add_choice(Command& command, const std::string& option, T& value, const std::string& help = "") {
   const std::function<void(const std::string&)> set = [&value, option](const std::string& text) {

@@ -26,7 +26,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What "rest" may take of a step, what the head may take of plain memory, and how its time compares with chunks.
+// Thresholds: the largest share of a step that "rest" may take, how many times less memory than plain cross-entropy the
+// head must take, and its largest time relative to the best chunks.
 constexpr double kMostRest = 0.10, kLeastMemoryRatio = 20, kMostHeadTime = 1.0;
 
 struct BenchArguments {
@@ -60,7 +61,7 @@ double part_flops(const StepFlops& flops, std::size_t part) {
   return 0;
 }
 
-// The verdicts are asked for with --bars SHARE: each bar times SHARE (a busy machine is no quiet one).
+// Notes whether a threshold holds. --bars SHARE scales all thresholds, for machines that are not idle.
 bool hold(Json& out, const char* name, double value, double bar, bool at_least) {
   const bool ok = at_least ? value >= bar : value <= bar;
   out["bars"].push_back({{"bar", name}, {"value", value}, {at_least ? "at_least" : "at_most", bar}, {"holds", ok}});
@@ -88,7 +89,7 @@ Json step_json(const StepResult& result, const BenchArguments& arguments) {
 }
 
 void print_step(const StepResult& result) {
-  fmt::print("{}: row of {} tokens, {} anchors of {}, {} threads\n", result.shape.name, result.shape.row_tokens,
+  fmt::print("{}: pack of {} tokens, {} anchors of {}, {} threads\n", result.shape.name, result.shape.row_tokens,
              result.shape.anchors, result.shape.drafter.block_size, at::get_num_threads());
   fmt::print(
       "step          {:8.3f} s   {:.0f} tokens/s, {:.0f} GFLOP at {:.0f} GFLOP/s: {:.3f} of the GEMM rate ({:.0f})\n",
@@ -107,7 +108,8 @@ void print_step(const StepResult& result) {
              gigabytes_text(result.extra_bytes));
 }
 
-// One step for every line that comes in, so that another program can take turns with us; "memory" asks for bytes.
+// Does one step for every line on stdin, so that another program can take turns with us; the line "memory" asks for
+// bytes.
 void serve(const BenchArguments& arguments) {
   StepMeasure measure(shape_of(arguments), place_of(arguments.compute), arguments.recompute);
   if (!arguments.batch.empty()) measure.write_batch(arguments.batch);
@@ -143,15 +145,16 @@ void run_step(const BenchArguments& arguments) {
     fmt::print("{}\n", out.dump(2));
   else
     print_step(result);
-  require(ok, "the step of shape ", result.shape.name,
-          " is slower than its bars; see --json, and run again on a quiet machine");
+  require(ok, "step '", result.shape.name,
+          "' missed its performance thresholds; --json shows which; rerun on an idle machine");
 }
 
-// Rows of 1k to 8k tokens, 64 to 512 anchors: what a step takes, and its attention beside the pairs it has to see.
+// Measures a step, and its attention relative to the pairs that it has to see, for packs of 1k to 8k tokens with 64 to
+// 512 anchors.
 void run_growth(const BenchArguments& arguments) {
   set_threads(arguments.threads);
   fmt::print(
-      "| row | anchors | step, s | attention, s | pairs a head and layer, M | attention, ns a pair |\n"
+      "| pack | anchors | step, s | attention, s | pairs a head and layer, M | attention, ns a pair |\n"
       "| --- | --- | --- | --- | --- | --- |\n");
   for (const std::int64_t row : {1024, 2048, 4096, 8192}) {
     for (const std::int64_t anchors : {64, 128, 256, 512}) {
@@ -201,27 +204,31 @@ void run_head(const BenchArguments& arguments) {
     fmt::print("{:.1f} x less memory than plain cross-entropy; {:.2f} x the time of the best chunks\n", memory, time);
   }
   require(ok || arguments.bars <= 0,
-          "the head is slower or larger than its bars; see --json, and run again on a quiet machine");
+          "the head missed its performance thresholds; --json shows which; rerun on an idle machine");
 }
 
 void add_common(CLI::App& command, BenchArguments& arguments) {
   add_choice(command, "--compute", arguments.compute);
   command.add_option("--threads", arguments.threads, "CPU threads; 0 = all cores")->capture_default_str();
-  command.add_option("--repeats", arguments.repeats, "measured repeats")
+  command.add_option("--repeats", arguments.repeats, "number of measured repeats")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }
 
 void add_bars(CLI::App& command, BenchArguments& arguments) {
-  command.add_flag("--json", arguments.json, "all figures, each bar with its verdict");
-  command.add_option("--bars", arguments.bars, "fail below this share of the bars (1 on a quiet machine)")
+  command.add_flag("--json", arguments.json, "print all figures as JSON, with each threshold and whether it holds");
+  command
+      .add_option("--bars", arguments.bars,
+                  "fail when a threshold is missed; thresholds are scaled by this factor (1 on an idle machine)")
       ->check(CLI::Range(0.0, 1.0));
 }
 
 void add_shape(CLI::App& command, BenchArguments& arguments) {
-  command.add_option("--shape", arguments.shape, "small (576 wide, 3 layers) or mid (2048 wide, 5 layers, 8 GB)")
+  command
+      .add_option("--shape", arguments.shape,
+                  "size of the drafter: small (576 wide, 3 layers) or mid (2048 wide, 5 layers, needs 8 GB)")
       ->capture_default_str();
-  command.add_flag("--recompute", arguments.recompute, "compute layers again on the way back");
+  command.add_flag("--recompute", arguments.recompute, "recompute layers in the backward pass instead of keeping them");
 }
 
 }  // namespace
@@ -244,23 +251,23 @@ void add_bench(CLI::App& app) {
     return std::pair(sub, arguments);
   };
   const auto [step, step_arguments] =
-      add("step", "Time, operations and memory of one training step, by part",
+      add("step", "Measure time, operations and memory of one training step, by part",
           "Examples:\n  draftsmith bench step\n  draftsmith bench step --shape mid --json --bars 1", run_step);
   add_shape(*step, *step_arguments);
   add_bars(*step, *step_arguments);
-  step->add_option("--row", step_arguments->row, "tokens of the row instead of the shape's")
+  step->add_option("--row", step_arguments->row, "number of tokens in the pack, instead of the shape's")
       ->check(CLI::Range(16, 1 << 20));
-  step->add_option("--anchors", step_arguments->anchors, "anchors instead of the shape's")
+  step->add_option("--anchors", step_arguments->anchors, "number of anchors in the pack, instead of the shape's")
       ->check(CLI::Range(1, 1 << 20));
-  auto* serving =
-      step->add_flag("--serve", step_arguments->serve, "one step for each line on stdin (tools/peer/step.py)");
-  step->add_option("--write-batch", step_arguments->batch, "with --serve: a safetensors file of the row")
+  auto* serving = step->add_flag("--serve", step_arguments->serve,
+                                 "do one step for each line on stdin, as tools/peer/step.py asks");
+  step->add_option("--write-batch", step_arguments->batch, "with --serve: safetensors file to write the pack to")
       ->needs(serving);
-  const auto [growth, growth_arguments] =
-      add("growth", "A table over row lengths and anchors", "Example:\n  draftsmith bench growth", run_growth);
+  const auto [growth, growth_arguments] = add("growth", "Print how a step grows with pack length and number of anchors",
+                                              "Example:\n  draftsmith bench growth", run_growth);
   add_shape(*growth, *growth_arguments);
   const auto [head, head_arguments] =
-      add("head", "Head and loss beside plain cross-entropy and chunks of it, at a vocabulary of 248,320",
+      add("head", "Compare head and loss with plain and chunked cross-entropy, for a vocabulary of 248,320",
           "Example:\n  draftsmith bench head --json --bars 1", run_head);
   head->add_option("--hidden", head_arguments->hidden, "width of the hidden states")
       ->check(CLI::Range(16, 1 << 16))

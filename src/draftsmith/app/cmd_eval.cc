@@ -38,12 +38,15 @@ struct EvalArguments {
 std::string data_path(const EvalArguments& arguments) {
   if (!arguments.data.empty()) return arguments.data;
   const auto run = find_run_config(arguments.drafter);
-  if (!run) throw UsageError("--data is needed: the drafter's folder does not say which data it was trained on");
+  if (!run)
+    throw UsageError(
+        "--data is missing: the drafter's folder does not say which data it was trained on; give a folder that "
+        "`draftsmith prepare` wrote");
   return run->data.path;
 }
 
-// One line a request: the prompt as text and ids, and what the plain decoding said. Other programs decode the same with
-// it (tools/llama_tau.py).
+// Writes one line for each request: the prompt as text and ids, and what plain decoding said. Other programs decode the
+// same prompts with it (tools/llama_tau.py).
 void write_requests(const std::string& file, const EvalReport& report, const DataSet& data,
                     const Tokenizer& tokenizer) {
   std::string lines;
@@ -61,7 +64,7 @@ void write_requests(const std::string& file, const EvalReport& report, const Dat
   write_text_file(file, lines);
 }
 
-// The run's plot once more, with the tau that was measured at this checkpoint.
+// Draws the run's plot again, with the tau that was measured at this checkpoint.
 void add_to_plot(const std::filesystem::path& checkpoint, const EvalReport& report) {
   const auto output = std::filesystem::absolute(checkpoint).parent_path().parent_path();
   if (!std::filesystem::exists(checkpoint / "state.json") || !std::filesystem::exists(output / "metrics.jsonl")) return;
@@ -92,31 +95,38 @@ void run(const EvalArguments& arguments) {
   std::fputs(eval_report_table(report).c_str(), stdout);
   add_to_plot(folder, report);
   require(report.lossless(), "decoding with the drafter changed the target's output in ", report.num_failures,
-          " requests (", report.num_ties, " ties); this is a fault of the program: please report it");
+          " requests (", report.num_ties,
+          " ties); this is a fault of the program: please report it with the output of `draftsmith env`");
 }
 
 }  // namespace
 
 void add_eval(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
-  auto* command = app.add_subcommand("eval", "Measure a drafter: tau, acceptance per slot, speed, losslessness");
-  command->add_option("--drafter", arguments->drafter, "run folder, checkpoint or drafter folder")->required();
-  command->add_option("--model", arguments->model, "target GGUF (default: the one the drafter was trained for)");
-  command->add_option("--data", arguments->data, "prepared data; its eval.safetensors is used (default: the run's)");
+  auto* command = app.add_subcommand(
+      "eval", "Measure a drafter: acceptance length (tau), acceptance per slot, speed, losslessness");
+  command->add_option("--drafter", arguments->drafter, "drafter to measure: run folder, checkpoint or drafter folder")
+      ->required();
+  command->add_option("--model", arguments->model,
+                      "GGUF file of the target (default: the one that the drafter was trained for)");
+  command->add_option("--data", arguments->data,
+                      "folder of prepared data, whose eval.safetensors is used (default: the run's)");
   command->add_option("--prompts", arguments->prompts,
-                      "how many held-out prompts; 0 = all (default: the run's eval.prompts, else 40)");
+                      "number of held-out prompts; 0 = all (default: the run's eval.prompts, else 40)");
   command
       ->add_option("--max-new-tokens", arguments->max_new_tokens,
-                   "most tokens per prompt (default: the run's, else 128)")
+                   "largest number of new tokens for a prompt (default: the run's, else 128)")
       ->check(CLI::Range(1, 1 << 20));
-  add_choice(*command, "--compute", arguments->compute, "type of the drafter's products: ");
+  add_choice(*command, "--compute", arguments->compute, "type of the drafter's matrix products: ");
   command->add_option("--threads", arguments->threads, "CPU threads; 0 = all cores")->capture_default_str();
-  command->add_option("--json", arguments->json, "write the whole report here");
+  command->add_option("--json", arguments->json, "file to write the whole report to");
   command->add_option("--write-requests", arguments->requests,
-                      "write prompts and plain answers here, a JSON line each");
-  command->add_flag("--quiet", arguments->quiet, "no progress");
+                      "file to write prompts and plain answers to, as JSON lines");
+  command->add_flag("--quiet", arguments->quiet, "show no progress");
   command->footer(
-      "tau is the mean number of tokens a pass of the target produces (accepted drafts + 1); 1 is no gain.\n"
+      "tau, the acceptance length, is the mean number of tokens that a pass of the target produces (accepted drafts + "
+      "1);\n"
+      "1 is no gain.\n"
       "Example:\n  draftsmith eval --drafter runs/smollm2 --prompts 40 --json eval.json");
   command->callback([arguments] { run(*arguments); });
 }

@@ -23,15 +23,15 @@ struct ExportArguments {
   std::string dtype = "bf16";
 };
 
-// The target's head where the drafter needs rows of its own; undefined otherwise.
+// The rows of the target's head that a smaller draft vocabulary needs; undefined when the vocabulary is whole.
 at::Tensor head_rows(const ExportArguments& arguments, const LoadedDrafter& drafter) {
   if (drafter.vocab.whole()) return {};
   const auto model = target_path(arguments.model, find_drafter_folder(arguments.drafter));
   const auto [tensor, head] = read_head(model);
   require(head.size(0) == drafter.config().vocab_size && head.size(1) == drafter.config().hidden_size, model.string(),
-          ": tensor '", tensor, "' is ", head.size(0), " x ", head.size(1), ", the drafter was trained for ",
+          ": tensor '", tensor, "' is ", head.size(0), " x ", head.size(1), ", but the drafter was trained for ",
           drafter.config().vocab_size, " x ", drafter.config().hidden_size,
-          "; give the target that it was trained for");
+          "; give the target that it was trained for with --model");
   return draft_head(head, drafter.vocab);
 }
 
@@ -46,8 +46,8 @@ void run(const ExportArguments& arguments) {
                arguments.dtype);
     if (!drafter.vocab.whole())
       fmt::print(
-          "  it drafts from {} ids: vLLM reads that (d2t); z-lab's code and SGLang draft from all of them and accept "
-          "less,\n  train with draft.vocab_size: 0 for those\n",
+          "  it drafts from {} ids (d2t), which vLLM reads; z-lab's code and SGLang draft from all ids, so they accept "
+          "fewer drafts:\n  train with draft.vocab_size: 0 for those\n",
           drafter.vocab.ids.size());
     return;
   }
@@ -64,13 +64,16 @@ void run(const ExportArguments& arguments) {
 void add_export(CLI::App& app) {
   auto arguments = std::make_shared<ExportArguments>();
   auto* command = app.add_subcommand("export", "Write a drafter for llama.cpp (gguf) or for z-lab, SGLang, vLLM (hf)");
-  command->add_option("--to", arguments->to, "hf or gguf")->required()->check(CLI::IsMember({"hf", "gguf"}));
-  command->add_option("--drafter", arguments->drafter, "run folder, checkpoint or drafter folder")->required();
+  command->add_option("--to", arguments->to, "format: hf or gguf")->required()->check(CLI::IsMember({"hf", "gguf"}));
+  command->add_option("--drafter", arguments->drafter, "drafter to export: run folder, checkpoint or drafter folder")
+      ->required();
   command->add_option("--output", arguments->output, "folder (hf) or file (gguf) to write")->required();
-  command->add_option("--dtype", arguments->dtype, "stored type: bf16 or f32")->capture_default_str();
-  command->add_option("--model", arguments->model,
-                      "the target, whose tokenizer (gguf) and rows of the head (smaller draft vocabulary) are copied; "
-                      "default: the run's");
+  command->add_option("--dtype", arguments->dtype, "type of the stored matrices: bf16 or f32 (gguf also f16)")
+      ->capture_default_str();
+  command->add_option(
+      "--model", arguments->model,
+      "GGUF file of the target, whose tokenizer (gguf) and head rows (smaller draft vocabulary) are copied "
+      "(default: the run's)");
   command->footer(
       "Examples:\n"
       "  draftsmith export --to gguf --drafter runs/smollm2 --output drafter.gguf\n"

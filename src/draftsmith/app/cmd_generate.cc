@@ -92,10 +92,12 @@ void print_figures(const DecodeResult& result, bool with_drafter) {
 void run(const GenerateArguments& arguments) {
   if (arguments.temperature != 0) {
     throw UsageError(
-        "--temperature above 0 is not supported yet: drafting stays lossless only with greedy decoding (0)");
+        "--temperature above 0 is not supported yet, since drafting is lossless only with greedy decoding; leave it at "
+        "0");
   }
   const bool with_drafter = !arguments.drafter.empty();
-  if (!with_drafter && arguments.model.empty()) throw UsageError("--model or --drafter is needed");
+  if (!with_drafter && arguments.model.empty())
+    throw UsageError("--model and --drafter are both missing; give a target, a drafter or both");
   std::filesystem::path folder, model = arguments.model;
   if (with_drafter) {
     folder = find_drafter_folder(arguments.drafter);
@@ -124,16 +126,20 @@ void run(const GenerateArguments& arguments) {
 void add_generate(CLI::App& app) {
   auto arguments = std::make_shared<GenerateArguments>();
   auto& a = *arguments;
-  auto* command =
-      app.add_subcommand("generate", "Answer a prompt, with or without a drafter, and show tau and tokens/s");
-  command->add_option("prompt", a.prompt, "what the user says; - reads standard input")->required();
-  command->add_option("--model", a.model, "target GGUF (default: the one the drafter was trained for)");
-  command->add_option("--drafter", a.drafter, "run folder, checkpoint or drafter folder; without it, plain decoding");
-  command->add_option("--system", a.system, "system message");
-  command->add_flag("--raw", a.raw, "the prompt is text to continue, not a chat message");
-  command->add_option("--max-new-tokens", a.max_new_tokens, "most tokens of the answer")->capture_default_str();
-  command->add_option("--temperature", a.temperature, "only 0 (greedy) for now")->capture_default_str();
-  add_choice(*command, "--compute", a.compute, "type of the drafter's products: ");
+  auto* command = app.add_subcommand(
+      "generate", "Answer a prompt, with or without a drafter, and print acceptance length (tau) and tokens/s");
+  command->add_option("prompt", a.prompt, "message of the user; - reads it from standard input")->required();
+  command->add_option("--model", a.model,
+                      "GGUF file of the target (default: the one that the drafter was trained for)");
+  command->add_option("--drafter", a.drafter,
+                      "run folder, checkpoint or drafter folder; without it the target decodes alone");
+  command->add_option("--system", a.system, "system message before the prompt");
+  command->add_flag("--raw", a.raw, "continue the prompt as text instead of answering it as a chat message");
+  command->add_option("--max-new-tokens", a.max_new_tokens, "largest number of tokens in the answer")
+      ->capture_default_str();
+  command->add_option("--temperature", a.temperature, "sampling temperature; only 0 (greedy) is supported")
+      ->capture_default_str();
+  add_choice(*command, "--compute", a.compute, "type of the drafter's matrix products: ");
   command->add_option("--threads", a.threads, "CPU threads; 0 = all cores")->capture_default_str();
   command->footer(
       "Examples:\n"

@@ -1,4 +1,4 @@
-// `draftsmith inspect`: what a file or folder is, for people.
+// `draftsmith inspect`: says what a file or folder is.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -168,7 +168,7 @@ void add_inspect(CLI::App& app) {
   };
   auto arguments = std::make_shared<Arguments>();
   auto* command = app.add_subcommand("inspect", "Explain a GGUF file, a drafter, a checkpoint or prepared data");
-  command->add_option("path", arguments->path, "file or folder")->required();
+  command->add_option("path", arguments->path, "file or folder to explain")->required();
   command->add_flag("--tensors", arguments->tensors, "list every tensor");
   command->footer(
       "Examples:\n  draftsmith inspect model.gguf\n  draftsmith inspect runs/smollm2\n  draftsmith inspect "

@@ -31,7 +31,7 @@ struct PrepareArguments {
   GenerateOptions answers;
 };
 
-// Answers come from the target itself; it is loaded only when the first one is asked for.
+// Lets the target itself answer; it is loaded when the first answer is asked for.
 class Answerer {
  public:
   Answerer(const PrepareArguments& arguments, Terminal& terminal) : arguments_(arguments), terminal_(terminal) {}
@@ -94,32 +94,38 @@ void add_prepare(CLI::App& app) {
   auto arguments = std::make_shared<PrepareArguments>();
   auto& a = *arguments;
   auto* command = app.add_subcommand("prepare", "Turn chats (JSON lines) into training data for a target");
-  command->add_option("--model", a.model, "the target GGUF: its tokenizer and chat template are used")->required();
-  command->add_option("--train", a.train, "JSON lines with chats to train on; - reads standard input")->required();
-  command->add_option("--eval", a.eval, "JSON lines with held-out chats");
-  command->add_option("--eval-count", a.eval_count, "without --eval: hold out so many rows of --train");
-  command->add_option("--eval-share", a.eval_share, "without --eval: hold out this share of the rows");
-  command->add_option("--output", a.output, "folder to write: train.safetensors and eval.safetensors")->required();
-  command->add_option("--max-length", a.max_length, "cut documents at so many tokens; 0 = keep all");
-  command->add_option("--chat-template", a.chat_template, "Jinja file to use instead of the model's own template");
-  command->add_flag("--generate", a.generate, "let the target answer rows whose last answer is missing");
-  command->add_flag("--regenerate", a.regenerate, "let the target write all answers anew");
-  command->add_option("--max-new-tokens", a.answers.max_new_tokens, "most tokens of an answer")->capture_default_str();
-  command->add_option("--temperature", a.answers.temperature, "0 = greedy")->capture_default_str();
-  command->add_option("--top-p", a.answers.top_p, "sample from the most likely tokens of this mass")
+  command->add_option("--model", a.model, "GGUF file of the target, whose tokenizer and chat template are used")
+      ->required();
+  command->add_option("--train", a.train, "files of JSON lines with chats to train on; - reads standard input")
+      ->required();
+  command->add_option("--eval", a.eval, "files of JSON lines with held-out chats, for the held-out loss and for eval");
+  command->add_option("--eval-count", a.eval_count, "without --eval: hold out this many of the chats of --train");
+  command->add_option("--eval-share", a.eval_share, "without --eval: hold out this share of the chats, 0 to 1");
+  command->add_option("--output", a.output, "folder to write, with train.safetensors and eval.safetensors")->required();
+  command->add_option("--max-length", a.max_length, "cut documents after this many tokens; 0 = keep all tokens");
+  command->add_option("--chat-template", a.chat_template,
+                      "Jinja file to use instead of the target's own chat template");
+  command->add_flag("--generate", a.generate, "let the target answer chats whose last answer is missing");
+  command->add_flag("--regenerate", a.regenerate, "replace all answers by answers of the target");
+  command->add_option("--max-new-tokens", a.answers.max_new_tokens, "largest number of tokens in an answer")
       ->capture_default_str();
-  command->add_option("--top-k", a.answers.top_k, "sample from the k most likely tokens; 0 = all")
+  command->add_option("--temperature", a.answers.temperature, "sampling temperature; 0 = greedy")
       ->capture_default_str();
-  command->add_option("--seed", a.answers.seed, "of sampled answers and of the rows held out")->capture_default_str();
-  command->add_option("--parallel", a.answers.parallel, "answers at once")->capture_default_str();
+  command->add_option("--top-p", a.answers.top_p, "sample among the most likely tokens with this total probability")
+      ->capture_default_str();
+  command->add_option("--top-k", a.answers.top_k, "sample among the k most likely tokens; 0 = all")
+      ->capture_default_str();
+  command->add_option("--seed", a.answers.seed, "seed for sampling answers and for choosing held-out chats")
+      ->capture_default_str();
+  command->add_option("--parallel", a.answers.parallel, "number of answers generated at once")->capture_default_str();
   command->add_option("--threads", a.threads, "CPU threads; 0 = all cores")->capture_default_str();
-  command->add_option("--write-jsonl", a.jsonl, "also write the chats with their answers to this folder");
-  command->add_flag("--quiet", a.quiet, "no progress");
+  command->add_option("--write-jsonl", a.jsonl, "folder to write the chats with their answers to, as JSON lines");
+  command->add_flag("--quiet", a.quiet, "show no progress");
   command->footer(
-      "A row is {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, ...]} or ShareGPT's {\"conversations\": "
+      "A line is {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, ...]} or ShareGPT's {\"conversations\": "
       "[{\"from\": ...,\n"
       "\"value\": ...}, ...]}, optionally with \"kind\". Only assistant turns and their end-of-turn are supervised.\n"
-      "A drafter learns best from answers the target itself gave: use --regenerate on chats of other origin.\n"
+      "A drafter learns best from answers that the target itself gave: use --regenerate on chats of other origin.\n"
       "Example:\n"
       "  draftsmith prepare --model model.gguf --train chats.jsonl --eval-count 50 --regenerate --output data/mine");
   command->callback([arguments] { run(*arguments); });

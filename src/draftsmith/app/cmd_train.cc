@@ -35,8 +35,8 @@ struct TrainArguments {
 
 volatile std::sig_atomic_t g_stop_requested = 0;
 
-// The first Ctrl-C (or SIGTERM, or a closed terminal) asks the trainer to save and stop; the second ends the process as
-// usual.
+// The first Ctrl-C (or SIGTERM, or a closed terminal) asks the trainer to save and stop; the second ends the process
+// as usual.
 void stop_on_signals() {
   const auto handler = [](int signal) {
     g_stop_requested = 1;
@@ -100,25 +100,28 @@ void run(const TrainArguments& arguments) {
   terminal.finish();
   print_summary(summary);
   fmt::print("peak memory    {}\n", gigabytes_text(peak_resident_bytes()));
-  require(!summary.stopped_early, "stopped on request after step ", summary.steps, "; go on with: draftsmith train ",
-          config.output, "/run.yaml --resume");
+  require(!summary.stopped_early, "training stopped on request after step ", summary.steps,
+          "; go on with: draftsmith train ", config.output, "/run.yaml --resume");
 }
 
 }  // namespace
 
 void add_train(CLI::App& app) {
   auto arguments = std::make_shared<TrainArguments>();
-  auto* command = app.add_subcommand("train", "Train a drafter from a recipe");
-  command->add_option("recipe", arguments->recipe, "YAML file; see recipes/")->required();
-  command->add_option("--set", arguments->assignments, "section.key=value over the recipe; repeatable")
+  auto* command = app.add_subcommand("train", "Train a drafter for a target, as a recipe says");
+  command->add_option("recipe", arguments->recipe, "YAML file with the settings of the run; recipes/ has examples")
+      ->required();
+  command
+      ->add_option("--set", arguments->assignments,
+                   "section.key=value replaces the recipe's value; may be given many times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_flag("--print-config", arguments->print_config,
-                    "print the recipe with --set and defaults filled in (0 still means the target's) and stop");
+                    "print the complete configuration (0 = taken from the target) and exit");
   command->add_flag("--dry-run", arguments->dry_run,
-                    "check recipe, data and target, print the plan and the memory it needs, and stop");
-  command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the run's folder");
-  command->add_flag("--quiet", arguments->quiet, "no progress");
+                    "check recipe, data and target, print the plan and the memory that the run needs, and exit");
+  command->add_flag("--resume", arguments->resume, "continue from the newest checkpoint in the run's folder");
+  command->add_flag("--quiet", arguments->quiet, "show no progress");
   command->footer(
       "Keys of a recipe (with their defaults):\n" + run_config_help() +
       "\nExamples:\n"

@@ -18,9 +18,9 @@ void add_verify(CLI::App& app) {
   auto* command = app.add_subcommand("verify", "Check this build against golden numbers of the public implementations");
   command->add_option("files", *files, "golden files (.safetensors, with a .json beside each)")->required();
   command->footer(
-      "Prints, as JSON, the largest relative error of mask, ids, hidden states, loss and every gradient; exit code 1 "
-      "when\n"
-      "one is beyond its bound.\n"
+      "Prints, as JSON, the largest relative error of mask, ids, hidden states, loss and every gradient. The exit code "
+      "is\n"
+      "1 when one is beyond its bound.\n"
       "Example:\n  draftsmith verify tests/golden/*.safetensors");
   command->callback([files] {
     std::vector<GoldenReport> reports;
@@ -28,7 +28,7 @@ void add_verify(CLI::App& app) {
     std::fputs(golden_reports_json(reports).c_str(), stdout);
     std::string failed;
     for (std::size_t i = 0; i < reports.size(); ++i) failed += reports[i].passed ? "" : " " + (*files)[i];
-    require(failed.empty(), "beyond the bounds:", failed);
+    require(failed.empty(), "these files are beyond their bounds:", failed, "; the printed errors say where");
   });
 }
 

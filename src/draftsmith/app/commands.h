@@ -1,4 +1,4 @@
-// The commands of the program. Each add_* declares one subcommand's words and help; running it is a callback that
+// The commands of the program. Each add_* declares one subcommand with its options and help; its callback runs it and
 // throws UserError on failure. Results go to stdout.
 #pragma once
 

@@ -23,7 +23,8 @@ fs::path find_drafter_folder(const fs::path& path) {
   Terminal terminal;
   const auto checkpoint = latest_checkpoint(path, terminal.notices());
   require(checkpoint.has_value(), path.string(),
-          " holds neither a drafter (config.json) nor checkpoints; has `draftsmith train` saved one yet?");
+          " holds neither a drafter (config.json) nor checkpoints; give a folder in which `draftsmith train` has saved "
+          "one");
   return *checkpoint;
 }
 
@@ -39,7 +40,8 @@ fs::path target_path(const std::string& given, const fs::path& drafter) {
   if (!given.empty()) return given;
   const auto run = find_run_config(drafter);
   if (!run) {
-    throw UsageError(text_of("--model is needed: ", drafter.string(), " does not say which target it was trained for"));
+    throw UsageError(text_of("--model is missing, and ", drafter.string(),
+                             " does not say which target it was trained for; give it"));
   }
   return run->model.path;
 }

@@ -1,4 +1,4 @@
-// Which drafter and which target a command means.
+// Finds the drafter and the target that a command means.
 #pragma once
 
 #include <filesystem>

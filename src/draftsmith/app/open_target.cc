@@ -20,7 +20,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, cons
           model.string(), "; run `draftsmith prepare` again with this model");
   if (tokenizer->template_digest() != data.template_digest && notice)
     notice("the data was prepared with another chat template than that of " + model.string() +
-           "; prepare it again if answers should follow the new one");
+           "; run `draftsmith prepare` again if answers should follow the new one");
   return tokenizer;
 }
 

@@ -1,4 +1,4 @@
-// The target of a command, opened with the checks that every command wants.
+// Opens the target of a command, with the checks that every command needs.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct OpenTarget {
 // Sets the thread count of the process and loads the model.
 std::unique_ptr<Target> open_target(const OpenTarget& wanted);
 
-// The vocabulary of `model`, of which the target can be opened too.
+// The tokenizer of `model`, a file that the target can be opened from too.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& model);
-// The same, when `data` was prepared with it: UserError if not, a notice for another chat template.
+// The same; UserError unless `data` was prepared with it, and a notice when the chat template is another one.
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& model, const DataSet& data,
                                         const NoticeFn& notice);
 
-// Threads for torch and the default of every engine; 0 = all cores.
+// Sets the number of threads for torch, which is also every engine's default; 0 = all cores.
 void set_threads(std::int64_t threads);
 
 }  // namespace draftsmith

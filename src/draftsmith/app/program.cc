@@ -1,4 +1,4 @@
-// The command line as a whole: subcommands, exit codes, the one place that catches.
+// The command line as a whole: subcommands and exit codes. This is the one place that catches exceptions.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
 constexpr const char* kOutOfMemory =
-    "out of memory: set train.recompute to true, lower train.anchors_per_pack, train.row_length, draft.layers or "
-    "train.feature_cache_mb, or set draft.vocab_size; `train --dry-run` says what a run will hold";
+    "memory ran out; set train.recompute to true, lower train.anchors_per_pack, train.row_length, draft.layers or "
+    "train.feature_cache_mb, or set draft.vocab_size; `train --dry-run` says how much a run will need";
 
 void declare(CLI::App& app) {
   app.description(
@@ -47,21 +47,21 @@ void declare(CLI::App& app) {
   add_env(app);
 }
 
-// An over-long file or a closed pipe must reach us as an error of write(), not end the process.
+// A file that grows too long or a closed pipe must not end the process: it reaches us as an error of write().
 void keep_signals_as_errors() {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// What libraries would keep for themselves. oneDNN and its wrapper keep 1024 compiled products each, a quarter of a
-// megabyte apiece, a new one for every number of rows; the products of a step are about twenty.
+// Bounds the memory that libraries would keep for themselves. oneDNN and its wrapper would keep 1024 compiled products
+// each, a quarter of a megabyte apiece, with a new one for every number of rows; a step has about twenty products.
 void bound_memory() {
-  give_large_blocks_back();
-  reuse_large_blocks();
+  lower_mmap_threshold();
+  install_block_cache();
   for (const char* bound : {"LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}) ::setenv(bound, "128", 0);
 }
 
-// CLI11 would only say that a command is missing.
+// Says which command was meant; CLI11 would only say that a command is missing.
 void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> known;

@@ -1,4 +1,4 @@
-// What a person sees while long work runs: one line that is rewritten on a terminal, a plain line now and then when
+// Shows progress while long work runs: one line that is rewritten on a terminal, or a plain line now and then when
 // stderr is piped. Results go to stdout, progress and notices to stderr.
 #pragma once
 

@@ -28,7 +28,7 @@ void reset_peak_memory() {
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
-void give_large_blocks_back() {
+void lower_mmap_threshold() {
   constexpr int kLargeBlock = 4'000'000, kKeptAtTheTop = 256 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   ::mallopt(M_TRIM_THRESHOLD, kKeptAtTheTop);  // else every smaller block at the top would come and go too

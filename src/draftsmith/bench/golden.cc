@@ -70,7 +70,7 @@ class Comparison {
     close(name, at::tensor({value}, at::TensorOptions(at::kDouble)), bound);
   }
 
-  // The number of entries that differ; all must agree.
+  // The number of entries that differ, for quantities that must be equal.
   void equal(const std::string& name, const at::Tensor& value) {
     const at::Tensor expected = tensor_from_safetensors(file_, "expect." + name).to(at::kDouble).flatten();
     const at::Tensor found = value.to(at::kDouble).flatten();

@@ -1,5 +1,5 @@
 // Golden numbers: FILE.safetensors + FILE.json hold a small drafter, a pack, and what the public implementations
-// computed from them (tests/golden/README.md). Here the same is computed in fp32 and compared.
+// computed from them (tests/golden/README.md). The same is computed here in fp32 and compared.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,8 @@ struct GoldenReport {
   bool passed = false;
 };
 
-// Mask, ids and counts exact; weights, layer outputs, hidden, nll, loss, accuracy 1e-5; gradients 1e-4.
+// Bounds: mask, ids and counts must be equal; weights, layer outputs, hidden, nll, loss and accuracy may differ by
+// 1e-5, gradients by 1e-4.
 GoldenReport verify_golden(const std::filesystem::path& safetensors_file);
 
 // One JSON object: "passed", and each file's errors with their bounds.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 
-// Every slot counts, the first of a block as well, so that all sides compute the same rows.
+// Every slot counts, the first of a block as well, so that all ways compute the same rows.
 BlockLabels all_rows(const HeadShape& shape) {
   BlockLabels blocks;
   blocks.block_size = shape.block_size;
@@ -51,10 +51,10 @@ class Measure {
                                  {.name = "chunks of 128 blocks", .seconds = {}}};
     const std::vector<std::int64_t> rows = {0, shape_.rows, 8 * shape_.block_size, 32 * shape_.block_size,
                                             128 * shape_.block_size};
-    ours();  // whoever comes first would pay for code and memory that all use
+    ours();  // the first call would otherwise pay for code and memory that all ways use
     for (std::int64_t round = 0; round < repeats; ++round) {
       for (std::size_t i = 0; i < all.size(); ++i) {
-        release_large_blocks();
+        empty_block_cache();
         reset_peak_memory();
         const std::int64_t kept = resident_bytes();
         Stopwatch watch;
@@ -73,7 +73,7 @@ class Measure {
  private:
   void ours() { head_loss(hidden_, head_, blocks_, {}); }
 
-  // With the argmax that SpecForge's accuracy takes too.
+  // The argmax is part of it, since SpecForge's accuracy takes it too.
   void chunks(std::int64_t rows) {
     for (std::int64_t first = 0; first < shape_.rows; first += rows) {
       const std::int64_t count = std::min(rows, shape_.rows - first);

@@ -1,5 +1,5 @@
-// The head and its loss beside plain cross-entropy and PyTorch's chunks of it, through libtorch in one process: time
-// and memory beyond the hidden states and the head, forward and backward to the hidden states.
+// Compares the head and its loss with plain cross-entropy and with chunks of it, all through libtorch in one process:
+// the time, and the memory beyond the hidden states and the head, forward and backward to the hidden states.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct HeadTime {
   double median() const;
 };
 
-// Ours, plain cross-entropy over all rows at once, and chunks of 8, 32 and 128 blocks, each differentiated before the
-// next begins; `repeats` interleaved rounds.
+// Measures our head, plain cross-entropy over all rows at once, and chunks of 8, 32 and 128 blocks, each of which is
+// differentiated before the next begins. The ways take turns, `repeats` times.
 std::vector<HeadTime> measure_head(const HeadShape& shape, const Place& place, std::int64_t repeats);
 
 }  // namespace draftsmith

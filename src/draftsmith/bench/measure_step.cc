@@ -52,7 +52,7 @@ StepShape step_shape(const std::string& name) {
     shape.drafter.block_size = 16;
     shape.row_tokens = 2048, shape.anchors = 128, shape.held_ratio = 0.67;
   } else {
-    throw UsageError("the shape of a step is small or mid, not " + name);
+    throw UsageError("the shape of a step is '" + name + "', but it must be small or mid");
   }
   return shape;
 }
@@ -62,7 +62,7 @@ double StepTime::rest() const { return seconds - std::accumulate(parts.begin(), 
 struct StepMeasure::State {
   StepShape shape;
   bool recompute;
-  Frozen frozen;  // embedding and head are one
+  Frozen frozen;  // embedding and head are one tensor
   std::unique_ptr<Drafter> drafter;
   TrainConfig train;
   std::unique_ptr<Optimizer> optimizer;
@@ -102,7 +102,7 @@ StepTime StepMeasure::step() {
 
 std::int64_t StepMeasure::extra_bytes() {
   release_attention_workspace();
-  release_large_blocks();
+  empty_block_cache();
   reset_peak_memory();
   const std::int64_t kept = resident_bytes();
   step();

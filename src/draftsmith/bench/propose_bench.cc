@@ -1,4 +1,5 @@
-// One draft of a block behind so many committed positions, on so many threads, for a drafter of SmolLM2-135M's width.
+// Times one draft of a block behind a number of committed positions, on a number of threads, for a drafter of
+// SmolLM2-135M's width.
 // Training steps are measured by `draftsmith bench step`.
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>

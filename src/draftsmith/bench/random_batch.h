@@ -1,5 +1,5 @@
-// A drafter and one pack made of random numbers, of any size: what a training step needs, for measuring and checking
-// without a model. The same numbers whatever the number of threads.
+// A drafter and one pack of random numbers, of any size: all that a training step needs, for measuring and checking
+// without a model. The numbers do not depend on the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,18 +14,18 @@
 
 namespace draftsmith {
 
-// Uniform numbers of standard deviation `deviation`; row r follows from (seed, key, r) alone. fp32 or bf16.
+// Uniform numbers of standard deviation `deviation`, in fp32 or bf16. Row r follows from (seed, key, r) alone.
 at::Tensor random_matrix(std::int64_t rows, std::int64_t width, double deviation, at::ScalarType type,
                          std::uint64_t seed, std::uint64_t key);
-// Rows `ids` of such a matrix that is never made whole.
+// The rows `ids` of such a matrix, which is never made whole.
 at::Tensor random_matrix_rows(std::span<const std::int32_t> ids, std::int64_t width, double deviation,
                               at::ScalarType type, std::uint64_t seed, std::uint64_t key);
 
-// Matrices in `type` with the deviation of a usual start (0.02), norms 1 in fp32.
+// Matrices are in `type` with the deviation of a usual start (0.02); norms are 1 in fp32.
 std::unique_ptr<Drafter> random_drafter(const DrafterConfig& config, const Place& place, at::ScalarType type,
                                         std::uint64_t seed);
-// A tied table of the target [V, H] in the place's compute type, of that deviation; a smaller draft vocabulary has the
-// lowest ids.
+// The target's embedding and head are one table [V, H] in the place's compute type, of that deviation. A smaller draft
+// vocabulary has the lowest ids.
 Frozen random_frozen(const DrafterConfig& config, const Place& place, double deviation, std::uint64_t seed);
 
 // Random tokens of documents of these lengths, all supervised.

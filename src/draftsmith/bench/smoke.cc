@@ -22,7 +22,7 @@
 namespace draftsmith {
 namespace {
 
-// Two ways of computing may differ by what bf16 rounds, through all layers; fp32 leaves far less.
+// Kernels and definitions may differ by what bf16 rounds through all layers; fp32 rounds far less.
 constexpr double kBFloat16Bound = 0.05, kFloatBound = 1e-4;
 
 double difference(const at::Tensor& a, const at::Tensor& b) {
@@ -30,7 +30,7 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
   return norm(a.to(at::kFloat) - b.to(at::kFloat)) / std::max(norm(b), 1e-30);
 }
 
-// Position 3/8, 9/32, 13/64 and the rest: four documents of unequal length.
+// Four documents of unequal length: 3/8, 9/32 and 13/64 of the tokens, and the rest.
 std::vector<std::int64_t> four_documents(std::int64_t tokens) {
   std::vector<std::int64_t> lengths = {tokens * 3 / 8, tokens * 9 / 32, tokens * 13 / 64};
   lengths.push_back(tokens - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
@@ -133,7 +133,7 @@ class Smoke {
     check_figures(report_.passes.back());
   }
 
-  // The packed documents one after the other: what the first one's labels reach, then the second one's.
+  // Runs the packed documents one after the other: first only one's labels count, then only the other's.
   void apart_and_alike(const RandomBatch& whole) {
     clear_gradients();
     SmokePass figures = begin("packed 50 + 30", whole);
@@ -143,7 +143,7 @@ class Smoke {
     Outcome first;
     for (const std::size_t document : {std::size_t{0}, std::size_t{1}}) {
       const RandomBatch only = counting_only(whole, document);
-      times = {};  // those of one: each is a whole pass
+      times = {};  // each document is a whole pass; the last one's times are kept
       const Outcome outcome = outcome_of(only, &times);
       sums.add(outcome.sums);
       for (const DocumentSpan& span : others(whole, document))
@@ -193,7 +193,7 @@ class Smoke {
     return out;
   }
 
-  // The document's loss when the others say something else.
+  // The document's loss when the other documents have other tokens and taps.
   double loss_beside_another(const RandomBatch& only, std::size_t document) const {
     const at::NoGradGuard no_gradients;
     RandomBatch changed = only;

@@ -1,6 +1,6 @@
-// Does a drafter of this size compute? Forward and backward over random rows at the recipe's full width, before anyone
-// rents a machine for it: what is asked of the numbers, how long it takes, how much memory it needs. No model is read;
-// matrices are in the compute type without masters or moments.
+// Runs a recipe's drafter on random packs at its full width, forward and backward, before anyone rents a machine for
+// it. It checks the numbers and measures time and memory. No model is read; matrices are in the compute type, without
+// masters or moments.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@
 namespace draftsmith {
 
 struct SmokeOptions {
-  // A whole row of so many tokens in four documents and at most so many anchors, its layers computed again on the way
-  // back; 0: two small rows instead (documents of 50 + 30 tokens; one of 80), with every valid anchor.
+  // Runs one pack of this many tokens, in four documents with at most `anchors` anchors, and recomputes its layers in
+  // the backward pass. 0 runs two small packs instead (documents of 50 + 30 tokens; one of 80), with every valid
+  // anchor.
   std::int64_t row_tokens = 0, anchors = 0;
-  NoticeFn notice = {};  // told what runs now
+  NoticeFn notice = {};  // is told what runs now
 };
 
 struct SmokePass {
@@ -25,7 +26,7 @@ struct SmokePass {
   std::int64_t tokens = 0, anchors = 0;
   double loss = 0, accuracy = 0;
   double forward_seconds = 0, head_seconds = 0, backward_seconds = 0;
-  std::int64_t peak_bytes = 0;  // of the process, parameters included
+  std::int64_t peak_bytes = 0;  // peak of the process, parameters included
 };
 
 struct SmokeCheck {
@@ -41,7 +42,7 @@ struct SmokeReport {
   bool all_ok() const;
 };
 SmokeReport smoke(const RunConfig& config, const DrafterConfig& drafter, const SmokeOptions& options);
-// The same for a drafter that is there already, whose gradients are cleared.
+// The same for a given drafter, whose gradients are cleared.
 SmokeReport smoke(Drafter& drafter, const Frozen& frozen, const RunConfig& config, const SmokeOptions& options);
 
 // The drafter's shape from a recipe alone: model.vocab_size, model.num_layers and every size in `draft` must be given.

@@ -9,24 +9,24 @@ namespace {
 
 constexpr const char* kRefused = "the chat template or the tokenizer refuses it";
 
-// A row that still wants answers: the messages it was read with, and how many of them its conversation has taken over.
-struct OpenRow {
-  DraftedRow* row = nullptr;
+// A conversation that still wants answers: the messages it was read with, and how many of them it has taken over.
+struct OpenConversation {
+  PendingDocument* pending = nullptr;
   std::vector<ChatMessage> source;
   std::size_t taken = 0;
 };
 
-bool wants_answers(const DraftedRow& row, AnswerMode mode) {
-  const auto& messages = row.conversation.messages;
+bool wants_answers(const PendingDocument& pending, AnswerMode mode) {
+  const auto& messages = pending.conversation.messages;
   if (messages.back().role == "user") return true;
   return mode == AnswerMode::kAll &&
          std::any_of(messages.begin(), messages.end(), [](auto& m) { return m.role == "user"; });
 }
 
-void skip(DraftedRow& row, const std::string& reason, const std::string& detail = "") {
-  row.skip_reason = reason;
-  row.skip_detail = detail;
-  row.document = {};
+void skip(PendingDocument& pending, const std::string& reason, const std::string& detail = "") {
+  pending.skip_reason = reason;
+  pending.skip_detail = detail;
+  pending.document = {};
 }
 
 // Whether an answer may follow: a user has spoken and has not been answered.
@@ -38,14 +38,15 @@ bool is_asked(const std::vector<ChatMessage>& messages) {
 }
 
 // Takes messages over up to the next answer that is to be generated; false when the conversation is at its end.
-bool advance(OpenRow& open, AnswerMode mode) {
-  auto& messages = open.row->conversation.messages;
-  if (open.taken == open.source.size() && open.row->num_answers > 0) return false;
+bool advance(OpenConversation& open, AnswerMode mode) {
+  auto& messages = open.pending->conversation.messages;
+  if (open.taken == open.source.size() && open.pending->num_answers > 0) return false;
   while (open.taken < open.source.size()) {
     const ChatMessage& message = open.source[open.taken];
     if (message.role == "assistant" && mode == AnswerMode::kAll) {
       if (is_asked(messages)) return true;
-      if (open.row->num_answers > 0) {  // one of several answers in a row: the generated one stands for all
+      if (open.pending->num_answers >
+          0) {  // one of several answers that follow each other: the generated one stands for all
         ++open.taken;
         continue;
       }
@@ -56,91 +57,92 @@ bool advance(OpenRow& open, AnswerMode mode) {
   return is_asked(messages);
 }
 
-// The row's prompt so far as its document; false when it is skipped instead.
-bool add_prompt(OpenRow& open, const AnswerOptions& options, const Supervisor& supervisor, std::size_t last_answer) {
-  DraftedRow& row = *open.row;
-  SupervisedTokens& document = row.document;
+// The conversation's prompt so far becomes its document; false when it is skipped instead.
+bool add_prompt(OpenConversation& open, const AnswerOptions& options, const Supervisor& supervisor,
+                std::size_t last_answer) {
+  PendingDocument& pending = *open.pending;
+  SupervisedTokens& document = pending.document;
   try {
-    if (row.num_answers == 0) {
-      document = supervisor.prompt(row.conversation.messages);
+    if (pending.num_answers == 0) {
+      document = supervisor.prompt(pending.conversation.messages);
     } else {
-      const auto tokens = supervisor.after_answer(row.conversation.messages, last_answer);
+      const auto tokens = supervisor.after_answer(pending.conversation.messages, last_answer);
       document.tokens.insert(document.tokens.end(), tokens.begin(), tokens.end());
       document.loss_mask.insert(document.loss_mask.end(), tokens.size(), 0);
     }
   } catch (const UserError& error) {
-    if (row.num_answers > 0) {  // the document ends with the answers it has
-      row.conversation.messages.resize(last_answer + 1);
+    if (pending.num_answers > 0) {  // the document ends with the answers it has
+      pending.conversation.messages.resize(last_answer + 1);
       return false;
     }
-    skip(row, kRefused, error.what());
+    skip(pending, kRefused, error.what());
     return false;
   }
   if (options.max_length == 0 || static_cast<std::int64_t>(document.tokens.size()) < options.max_length) return true;
-  if (row.num_answers == 0) {
-    skip(row, text_of("no supervised token within the first ", options.max_length));
+  if (pending.num_answers == 0) {
+    skip(pending, text_of("no supervised token within the first ", options.max_length));
   } else {
-    row.conversation.messages.resize(last_answer + 1);
+    pending.conversation.messages.resize(last_answer + 1);
   }
   return false;
 }
 
 // False when the conversation ends with this answer.
-bool add_answer(OpenRow& open, const Answer& answer, const Tokenizer& tokenizer) {
-  DraftedRow& row = *open.row;
+bool add_answer(OpenConversation& open, const Answer& answer, const Tokenizer& tokenizer) {
+  PendingDocument& pending = *open.pending;
   std::span<const std::int32_t> text_ids = answer.tokens;
   if (answer.ended && !text_ids.empty()) text_ids = text_ids.first(text_ids.size() - 1);
   const std::string text = tokenizer.decode(text_ids, true);
   if (text.empty()) {
-    if (row.num_answers == 0) {
-      skip(row, "the target gave an empty answer");
+    if (pending.num_answers == 0) {
+      skip(pending, "the target gave an empty answer");
     } else {
-      while (row.conversation.messages.back().role != "assistant") row.conversation.messages.pop_back();
+      while (pending.conversation.messages.back().role != "assistant") pending.conversation.messages.pop_back();
     }
     return false;
   }
-  row.conversation.messages.push_back({"assistant", text});
-  row.conversation.cut = !answer.ended;
-  row.document.tokens.insert(row.document.tokens.end(), answer.tokens.begin(), answer.tokens.end());
-  row.document.loss_mask.insert(row.document.loss_mask.end(), answer.tokens.size(), 1);
-  ++row.document.num_turns;
-  ++row.num_answers;
+  pending.conversation.messages.push_back({"assistant", text});
+  pending.conversation.cut = !answer.ended;
+  pending.document.tokens.insert(pending.document.tokens.end(), answer.tokens.begin(), answer.tokens.end());
+  pending.document.loss_mask.insert(pending.document.loss_mask.end(), answer.tokens.size(), 1);
+  ++pending.document.num_turns;
+  ++pending.num_answers;
   return answer.ended;
 }
 
-void supervise_as_read(DraftedRow& row, const Supervisor& supervisor) {
+void supervise_as_read(PendingDocument& pending, const Supervisor& supervisor) {
   try {
-    row.document = supervisor.supervise(row.conversation.messages,
-                                        row.conversation.cut ? LastAnswer::kCut : LastAnswer::kComplete);
+    pending.document = supervisor.supervise(pending.conversation.messages,
+                                            pending.conversation.cut ? LastAnswer::kCut : LastAnswer::kComplete);
   } catch (const UserError& error) {
-    skip(row, kRefused, error.what());
+    skip(pending, kRefused, error.what());
   }
 }
 
 }  // namespace
 
-void answer_rows(std::span<DraftedRow* const> rows, const AnswerOptions& options, const Tokenizer& tokenizer,
-                 const Supervisor& supervisor, const AnswerFn& answer) {
-  std::vector<OpenRow> open;
-  for (DraftedRow* row : rows) {
-    if (!wants_answers(*row, options.mode)) {
-      supervise_as_read(*row, supervisor);
+void answer_documents(std::span<PendingDocument* const> all, const AnswerOptions& options, const Tokenizer& tokenizer,
+                      const Supervisor& supervisor, const AnswerFn& answer) {
+  std::vector<OpenConversation> open;
+  for (PendingDocument* pending : all) {
+    if (!wants_answers(*pending, options.mode)) {
+      supervise_as_read(*pending, supervisor);
     } else if (!answer) {
-      skip(*row, "no answer (use --generate)");
+      skip(*pending, "no answer (use --generate)");
     } else {
-      open.push_back({row, std::move(row->conversation.messages), 0});
-      row->conversation.messages.clear();
-      row->conversation.cut = false;
+      open.push_back({pending, std::move(pending->conversation.messages), 0});
+      pending->conversation.messages.clear();
+      pending->conversation.cut = false;
     }
   }
   while (!open.empty()) {
-    std::vector<OpenRow> asked;
+    std::vector<OpenConversation> asked;
     std::vector<std::vector<std::int32_t>> prompts;
-    for (OpenRow& item : open) {
-      const std::size_t before = item.row->conversation.messages.size();
+    for (OpenConversation& item : open) {
+      const std::size_t before = item.pending->conversation.messages.size();
       if (!advance(item, options.mode)) continue;
       if (!add_prompt(item, options, supervisor, before - 1)) continue;
-      prompts.push_back(item.row->document.tokens);
+      prompts.push_back(item.pending->document.tokens);
       asked.push_back(std::move(item));
     }
     open.clear();
@@ -153,15 +155,15 @@ void answer_rows(std::span<DraftedRow* const> rows, const AnswerOptions& options
   }
 }
 
-bool survives_as_text(const DraftedRow& row, const Supervisor& supervisor) {
+bool survives_as_text(const PendingDocument& pending, const Supervisor& supervisor) {
   try {
     const SupervisedTokens again = supervisor.supervise(
-        row.conversation.messages, row.conversation.cut ? LastAnswer::kCut : LastAnswer::kComplete);
+        pending.conversation.messages, pending.conversation.cut ? LastAnswer::kCut : LastAnswer::kComplete);
     // What stands after the last supervised token (a newline) is not part of a generated document.
     const auto end_of = [](const SupervisedTokens& all) {
       return all.loss_mask.rend() - std::find(all.loss_mask.rbegin(), all.loss_mask.rend(), std::uint8_t{1});
     };
-    const auto& document = row.document;
+    const auto& document = pending.document;
     return std::equal(again.tokens.begin(), again.tokens.begin() + end_of(again), document.tokens.begin(),
                       document.tokens.begin() + end_of(document)) &&
            std::equal(again.loss_mask.begin(), again.loss_mask.begin() + end_of(again), document.loss_mask.begin(),

@@ -1,6 +1,6 @@
-// Rows on their way to documents: which answers they need, the rounds in which the target gives them, and what becomes
-// of them. Generated answers stay the ids they were generated as; their text is only for later prompts and for JSON
-// lines.
+// Conversations on their way to documents: which answers they need, the rounds in which the target gives them, and what
+// becomes of each. A generated answer stays the ids that it was generated as; its text only serves later prompts and
+// JSON lines.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,18 @@ struct Answer {
 using AnswerFn = std::function<std::vector<Answer>(std::span<const std::vector<std::int32_t>> prompts)>;
 
 enum class AnswerMode {
-  kMissing,  // only rows whose last answer is missing
-  kAll,      // every answer of every row is replaced, turn by turn
+  kMissing,  // only the last answer of a conversation, where it is missing
+  kAll,      // every answer of every conversation is replaced, turn by turn
 };
 
-struct DraftedRow {
+// A line of JSON that became a conversation, and the document that becomes of it.
+struct PendingDocument {
   std::string where;          // "file:line"
-  Conversation conversation;  // with generated answers as text once they are there
+  Conversation conversation;  // generated answers are in it as text
   SupervisedTokens document;
   std::string skip_reason;  // "" = the document is good
   std::string skip_detail;
-  std::int64_t num_answers = 0;  // generated
+  std::int64_t num_answers = 0;  // that were generated
 };
 
 struct AnswerOptions {
@@ -42,11 +43,12 @@ struct AnswerOptions {
   std::int64_t max_length = 0;  // prompts that fill it are not answered; 0 = no limit
 };
 
-// Fills document (or skip_reason) of every row. Each round asks `answer` for the next answer of all rows that need one.
-void answer_rows(std::span<DraftedRow* const> rows, const AnswerOptions& options, const Tokenizer& tokenizer,
-                 const Supervisor& supervisor, const AnswerFn& answer);
+// Fills `document` (or skip_reason) of all of them. Each round asks `answer` for the next answer of all conversations
+// that need one.
+void answer_documents(std::span<PendingDocument* const> pending, const AnswerOptions& options,
+                      const Tokenizer& tokenizer, const Supervisor& supervisor, const AnswerFn& answer);
 
-// Whether the row's conversation, prepared again from its text, gives the tokens that it has now.
-bool survives_as_text(const DraftedRow& row, const Supervisor& supervisor);
+// Whether the conversation, prepared again from its text, gives the tokens that the document has now.
+bool survives_as_text(const PendingDocument& pending, const Supervisor& supervisor);
 
 }  // namespace draftsmith

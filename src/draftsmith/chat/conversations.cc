@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxLine = std::size_t{256} << 20;
 constexpr std::size_t kMaxText = std::size_t{1} << 20;
 
-// A row that cannot be used; the text is the reason.
+// A line that cannot be used; the text is the reason.
 struct Skip {
   const char* reason;
 };
@@ -91,15 +91,15 @@ ChatMessage read_message(const Json& message, const char* role_key, const char* 
   return out;
 }
 
-std::vector<ChatMessage> read_messages(const Json& row) {
-  if (holds_something(row, "tools") || holds_something(row, "functions")) throw Skip{"tools are not supported"};
-  const bool share_gpt = !present(row, "messages") && present(row, "conversations");
+std::vector<ChatMessage> read_messages(const Json& object) {
+  if (holds_something(object, "tools") || holds_something(object, "functions")) throw Skip{"tools are not supported"};
+  const bool share_gpt = !present(object, "messages") && present(object, "conversations");
   const char* key = share_gpt ? "conversations" : "messages";
-  if (!present(row, key)) {
-    if (!present(row, "prompt")) throw Skip{"no messages"};
-    return {{"user", text_of_content(row.at("prompt"))}};
+  if (!present(object, key)) {
+    if (!present(object, "prompt")) throw Skip{"no messages"};
+    return {{"user", text_of_content(object.at("prompt"))}};
   }
-  const Json& list = row.at(key);
+  const Json& list = object.at(key);
   if (!list.is_array()) throw Skip{"messages that are not a list"};
   if (list.empty()) throw Skip{"no messages"};
   std::vector<ChatMessage> messages;
@@ -109,23 +109,23 @@ std::vector<ChatMessage> read_messages(const Json& row) {
   return messages;
 }
 
-std::string short_text(const Json& row, const char* key) {
-  if (!present(row, key)) return "";
-  const Json& value = row.at(key);
+std::string short_text(const Json& object, const char* key) {
+  if (!present(object, key)) return "";
+  const Json& value = object.at(key);
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer()) return value.dump();
   throw Skip{"an id or kind that is not text"};
 }
 
 Conversation read_conversation(const std::string& line) {
-  const Json row = Json::parse(line, nullptr, false);
-  if (row.is_discarded()) throw Skip{"bad JSON"};
-  if (!row.is_object()) throw Skip{"JSON that is not an object"};
+  const Json object = Json::parse(line, nullptr, false);
+  if (object.is_discarded()) throw Skip{"bad JSON"};
+  if (!object.is_object()) throw Skip{"JSON that is not an object"};
   Conversation conversation;
-  conversation.messages = read_messages(row);
-  conversation.id = short_text(row, "id");
-  conversation.kind = short_text(row, "kind");
-  conversation.cut = present(row, "cut") && row.at("cut") == true;
+  conversation.messages = read_messages(object);
+  conversation.id = short_text(object, "id");
+  conversation.kind = short_text(object, "kind");
+  conversation.cut = present(object, "cut") && object.at("cut") == true;
   std::size_t size = 0;
   bool asked = false;
   for (const ChatMessage& message : conversation.messages) {
@@ -140,20 +140,20 @@ Conversation read_conversation(const std::string& line) {
 
 }  // namespace
 
-bool ConversationReader::next(ConversationRow& row) {
+bool ConversationReader::next(ConversationLine& next_line) {
   std::string line;
   bool too_long = false;
   while (read_line(stream_, line, too_long)) {
     ++line_;
     if (line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
     if (line.find_first_not_of(" \t\r\v\f") == std::string::npos) continue;
-    row = {};
-    row.line = line_;
+    next_line = {};
+    next_line.number = line_;
     try {
       if (too_long) throw Skip{"a line of more than 256 MiB"};
-      row.conversation = read_conversation(line);
+      next_line.conversation = read_conversation(line);
     } catch (const Skip& skip) {
-      row.skip_reason = skip.reason;
+      next_line.skip_reason = skip.reason;
     }
     return true;
   }
@@ -161,18 +161,18 @@ bool ConversationReader::next(ConversationRow& row) {
 }
 
 std::string conversation_to_json(const Conversation& conversation) {
-  nlohmann::ordered_json row;
-  if (!conversation.id.empty()) row["id"] = conversation.id;
-  if (!conversation.kind.empty()) row["kind"] = conversation.kind;
-  row["messages"] = nlohmann::ordered_json::array();
+  nlohmann::ordered_json object;
+  if (!conversation.id.empty()) object["id"] = conversation.id;
+  if (!conversation.kind.empty()) object["kind"] = conversation.kind;
+  object["messages"] = nlohmann::ordered_json::array();
   for (const ChatMessage& message : conversation.messages) {
     nlohmann::ordered_json item;
     item["role"] = message.role;
     item["content"] = message.content;
-    row["messages"].push_back(std::move(item));
+    object["messages"].push_back(std::move(item));
   }
-  if (conversation.cut) row["cut"] = true;
-  return row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (conversation.cut) object["cut"] = true;
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace draftsmith

@@ -1,11 +1,11 @@
-// Conversations out of JSON lines, one row a line, read as a stream (files and pipes alike; memory follows one line). A
-// row is
+// Conversations out of JSON lines, one a line, read as a stream (files and pipes alike; memory follows one line). A
+// line is
 //   {"messages": [{"role": "system|user|assistant", "content": "..."}, ...]}     content may be a list of text parts
 //   {"conversations": [{"from": "system|human|user|gpt|assistant", "value": "..."}, ...]}     ShareGPT
 //   {"prompt": "..."}                                                             one user message without an answer
 // with optional "id" (text or integer), "kind" (text) and "cut" (true: the last answer stopped at a limit, it has no
-// end-of-turn). Rows that cannot be used come back with a reason. Text that is not UTF-8, or escapes lone surrogates,
-// is bad JSON. Blank lines are no rows; a byte-order mark and carriage returns are no part of them.
+// end-of-turn). Lines that cannot be used come back with a reason. Text that is not UTF-8, or escapes lone surrogates,
+// is bad JSON. Blank lines are passed over; a byte-order mark and carriage returns are no part of a line.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +24,23 @@ struct Conversation {
   bool cut = false;
 };
 
-struct ConversationRow {
-  std::int64_t line = 0;  // physical line, from 1
+struct ConversationLine {
+  std::int64_t number = 0;  // counted from 1, blank lines included
   Conversation conversation;
-  std::string skip_reason;  // "" = the row is good; else why not, one of few texts, so that they can be counted
+  std::string skip_reason;  // "" = the line is good; else why not: one of few texts, so that they can be counted
 };
 
 class ConversationReader {
  public:
   explicit ConversationReader(std::istream& stream) : stream_(stream) {}
-  bool next(ConversationRow& row);  // false at the end
+  bool next(ConversationLine& line);  // false at the end
 
  private:
   std::istream& stream_;
   std::int64_t line_ = 0;
 };
 
-// One row, without its newline, that ConversationReader reads back.
+// One line, without its newline, that ConversationReader reads back.
 std::string conversation_to_json(const Conversation& conversation);
 
 }  // namespace draftsmith

@@ -1,4 +1,4 @@
-// JSON lines as they come: every row is read or skipped for a reason, no line is lost and none splits.
+// JSON lines as they come: every line is read or skipped for a reason, none is lost and none splits.
 #include "draftsmith/chat/conversations.h"
 
 #include <gtest/gtest.h>
@@ -8,31 +8,31 @@
 namespace draftsmith {
 namespace {
 
-std::vector<ConversationRow> rows_of(const std::string& text) {
+std::vector<ConversationLine> lines_of(const std::string& text) {
   std::istringstream stream(text);
   ConversationReader reader(stream);
-  std::vector<ConversationRow> rows;
-  for (ConversationRow row; reader.next(row);) rows.push_back(row);
-  return rows;
+  std::vector<ConversationLine> lines;
+  for (ConversationLine line; reader.next(line);) lines.push_back(line);
+  return lines;
 }
 
 std::string reason_of(const std::string& line) {
-  const auto rows = rows_of(line);
-  return rows.size() == 1 ? rows[0].skip_reason : "not one row";
+  const auto lines = lines_of(line);
+  return lines.size() == 1 ? lines[0].skip_reason : "not one line";
 }
 
 std::vector<ChatMessage> messages_of(const std::string& line) {
-  const auto rows = rows_of(line);
-  EXPECT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].skip_reason, "") << line;
-  return rows[0].conversation.messages;
+  const auto lines = lines_of(line);
+  EXPECT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].skip_reason, "") << line;
+  return lines[0].conversation.messages;
 }
 
-const std::string kRow = R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]})";
+const std::string kLine = R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]})";
 const std::vector<ChatMessage> kHiYo = {{"user", "hi"}, {"assistant", "yo"}};
 
 TEST(Conversations, SpellingsOfOneConversation) {
-  EXPECT_EQ(messages_of(kRow), kHiYo);
+  EXPECT_EQ(messages_of(kLine), kHiYo);
   EXPECT_EQ(messages_of(R"({"conversations":[{"from":"human","value":"hi"},{"from":"gpt","value":"yo"}]})"), kHiYo);
   EXPECT_EQ(
       messages_of(R"({"messages":[{"role":"user","content":[{"type":"text","text":"h"},{"type":"text","text":"i"}]},)"
@@ -48,54 +48,54 @@ TEST(Conversations, SpellingsOfOneConversation) {
   EXPECT_EQ(messages_of(R"({"prompt":"hi"})"), (std::vector<ChatMessage>{{"user", "hi"}}));
 }
 
-TEST(Conversations, RowsThatCannotBeUsedSayWhy) {
-  const auto row = [](const std::string& messages) { return "{\"messages\":[" + messages + "]}"; };
+TEST(Conversations, LinesThatCannotBeUsedSayWhy) {
+  const auto line_of = [](const std::string& messages) { return "{\"messages\":[" + messages + "]}"; };
   const std::string user = R"({"role":"user","content":"hi"})";
   EXPECT_EQ(reason_of("{\"messages\":[]}"), "no messages");
   EXPECT_EQ(reason_of("{}"), "no messages");
   EXPECT_EQ(reason_of("[]"), "JSON that is not an object");
   EXPECT_EQ(reason_of("{\"messages\":3}"), "messages that are not a list");
   EXPECT_EQ(reason_of("{\"messages\":[3]}"), "a message without a role");
-  EXPECT_EQ(reason_of(row(R"({"role":"system","content":"s"})")), "only system messages");
-  EXPECT_EQ(reason_of(row(user + R"(,{"role":"assistant","content":""})")), "an empty answer");
-  EXPECT_EQ(reason_of(row(user + R"(,{"role":"assistant","content":null})")), "a message without content");
-  EXPECT_EQ(reason_of(row(user + R"(,{"role":"assistant","content":7})")), "content that is not text");
+  EXPECT_EQ(reason_of(line_of(R"({"role":"system","content":"s"})")), "only system messages");
+  EXPECT_EQ(reason_of(line_of(user + R"(,{"role":"assistant","content":""})")), "an empty answer");
+  EXPECT_EQ(reason_of(line_of(user + R"(,{"role":"assistant","content":null})")), "a message without content");
+  EXPECT_EQ(reason_of(line_of(user + R"(,{"role":"assistant","content":7})")), "content that is not text");
   EXPECT_EQ(
-      reason_of(row(
+      reason_of(line_of(
           user + R"(,{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","content":"42"})")),
       "tools are not supported");
-  EXPECT_EQ(reason_of(row(user + R"(,{"role":"tool","content":"42"})")), "tools are not supported");
+  EXPECT_EQ(reason_of(line_of(user + R"(,{"role":"tool","content":"42"})")), "tools are not supported");
   EXPECT_EQ(reason_of("{\"tools\":[{}],\"messages\":[" + user + "]}"), "tools are not supported");
-  EXPECT_EQ(reason_of(row(R"({"role":"user","content":[{"type":"image_url","image_url":"x"}]})")),
+  EXPECT_EQ(reason_of(line_of(R"({"role":"user","content":[{"type":"image_url","image_url":"x"}]})")),
             "an image or another part that is not text");
-  EXPECT_EQ(reason_of(row(user + R"(,{"role":"critic","content":"bad"})")), "an unknown role");
-  EXPECT_EQ(reason_of(row(user + R"(,{"role":"assistant","content":"yo","reasoning_content":"hm"})")),
+  EXPECT_EQ(reason_of(line_of(user + R"(,{"role":"critic","content":"bad"})")), "an unknown role");
+  EXPECT_EQ(reason_of(line_of(user + R"(,{"role":"assistant","content":"yo","reasoning_content":"hm"})")),
             "reasoning_content is not supported");
   EXPECT_EQ(reason_of("{\"kind\":[],\"messages\":[" + user + "]}"), "an id or kind that is not text");
-  EXPECT_EQ(reason_of(row(R"({"role":"user","content":")" + std::string(1100000, 'x') + "\"}")),
+  EXPECT_EQ(reason_of(line_of(R"({"role":"user","content":")" + std::string(1100000, 'x') + "\"}")),
             "more than 1 MiB of text");
 }
 
-TEST(Conversations, PhysicalLinesAreRows) {
+TEST(Conversations, EveryLineButABlankOneIsReadAndNumbered) {
   const std::string separators =
       "{\"messages\":[{\"role\":\"user\",\"content\":\"a\xE2\x80\xA8\xC2\x85z\"},{\"role\":\"assistant\",\"content\":"
       "\"yo\"}]}";
-  const std::string wide = "{\"unused\":\"" + std::string(3 << 20, 'u') + "\"," + kRow.substr(1);
-  const auto rows = rows_of("\xEF\xBB\xBF" + kRow + "\n" + kRow + "\r\n" + separators + "\n\n   \n" + wide + "\n" +
-                            kRow + "\n" + kRow.substr(0, 40) + "\n" + kRow);
-  ASSERT_EQ(rows.size(), 7u);
-  const std::int64_t lines[] = {1, 2, 3, 6, 7, 8, 9};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(rows[i].line, lines[i]);
-    EXPECT_EQ(rows[i].skip_reason, i == 5 ? "bad JSON" : "");
+  const std::string wide = "{\"unused\":\"" + std::string(3 << 20, 'u') + "\"," + kLine.substr(1);
+  const auto lines = lines_of("\xEF\xBB\xBF" + kLine + "\n" + kLine + "\r\n" + separators + "\n\n   \n" + wide + "\n" +
+                              kLine + "\n" + kLine.substr(0, 40) + "\n" + kLine);
+  ASSERT_EQ(lines.size(), 7u);
+  const std::int64_t numbers[] = {1, 2, 3, 6, 7, 8, 9};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].number, numbers[i]);
+    EXPECT_EQ(lines[i].skip_reason, i == 5 ? "bad JSON" : "");
     if (i != 5 && i != 2) {
-      EXPECT_EQ(rows[i].conversation.messages, kHiYo);
+      EXPECT_EQ(lines[i].conversation.messages, kHiYo);
     }
   }
-  EXPECT_EQ(rows[2].conversation.messages[0].content, "a\xE2\x80\xA8\xC2\x85z");
+  EXPECT_EQ(lines[2].conversation.messages[0].content, "a\xE2\x80\xA8\xC2\x85z");
 }
 
-// Text that is not UTF-8 never becomes tokens: such a row is bad JSON.
+// Text that is not UTF-8 never becomes tokens: such a line is bad JSON.
 TEST(Conversations, SurrogatesAndBrokenBytes) {
   const auto with = [](const std::string& content) {
     return "{\"messages\":[{\"role\":\"user\",\"content\":\"" + content + "\"}]}";
@@ -114,18 +114,18 @@ TEST(Conversations, HostileJsonIsBadJson) {
   EXPECT_EQ(reason_of(std::string("\0\0", 2)), "bad JSON");
 }
 
-TEST(Conversations, WrittenRowsReadBack) {
+TEST(Conversations, WrittenLinesReadBack) {
   Conversation conversation;
   conversation.messages = {{"user", "a\n\"\xE2\x80\xA8"}, {"assistant", std::string("b\0c", 3)}};
   conversation.id = "7";
   conversation.kind = "code";
   conversation.cut = true;
-  const auto rows = rows_of(conversation_to_json(conversation) + "\n");
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].conversation.messages, conversation.messages);
-  EXPECT_EQ(rows[0].conversation.id, "7");
-  EXPECT_EQ(rows[0].conversation.kind, "code");
-  EXPECT_TRUE(rows[0].conversation.cut);
+  const auto lines = lines_of(conversation_to_json(conversation) + "\n");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].conversation.messages, conversation.messages);
+  EXPECT_EQ(lines[0].conversation.id, "7");
+  EXPECT_EQ(lines[0].conversation.kind, "code");
+  EXPECT_TRUE(lines[0].conversation.cut);
 }
 
 }  // namespace

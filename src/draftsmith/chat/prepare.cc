@@ -1,4 +1,4 @@
-// The pipeline in order: read all rows, set evaluation rows aside, answer in rounds, make documents, write.
+// The pipeline in order: read all lines, set some aside for evaluation, answer in rounds, make documents, write.
 #include "draftsmith/chat/prepare.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace draftsmith {
 namespace {
 
 constexpr std::size_t kMaxExamples = 5;
-constexpr const char* kNoKind = "other";  // of rows without a kind in data that has kinds
+constexpr const char* kNoKind = "other";  // the kind of conversations without one in data that has kinds
 
 void skip(PrepareCounts& counts, const std::string& where, const std::string& reason, const std::string& detail = "") {
   ++counts.skipped[reason];
@@ -29,8 +29,8 @@ void skip(PrepareCounts& counts, const std::string& where, const std::string& re
   }
 }
 
-void read_rows(const std::filesystem::path& file, std::vector<DraftedRow>& rows, PrepareCounts& counts,
-               const ProgressFn& progress) {
+void read_lines(const std::filesystem::path& file, std::vector<PendingDocument>& pending, PrepareCounts& counts,
+                const ProgressFn& progress) {
   const bool standard_input = file == "-";
   std::ifstream stream;
   if (!standard_input) {
@@ -40,30 +40,30 @@ void read_rows(const std::filesystem::path& file, std::vector<DraftedRow>& rows,
   }
   const std::string name = standard_input ? "standard input" : file.string();
   ConversationReader reader(standard_input ? std::cin : stream);
-  for (ConversationRow row; reader.next(row);) {
+  for (ConversationLine line; reader.next(line);) {
     ++counts.read;
-    const std::string where = text_of(name, ":", row.line);
-    if (!row.skip_reason.empty()) {
-      skip(counts, where, row.skip_reason);
+    const std::string where = text_of(name, ":", line.number);
+    if (!line.skip_reason.empty()) {
+      skip(counts, where, line.skip_reason);
     } else {
-      DraftedRow drafted;
-      drafted.where = where;
-      drafted.conversation = std::move(row.conversation);
-      rows.push_back(std::move(drafted));
+      PendingDocument document;
+      document.where = where;
+      document.conversation = std::move(line.conversation);
+      pending.push_back(std::move(document));
     }
-    if (progress && counts.read % 1000 == 0) progress({counts.read, 0, "rows", ""});
+    if (progress && counts.read % 1000 == 0) progress({counts.read, 0, "lines", ""});
   }
 }
 
-// Moves the rows that the seed picks from `train` to `eval`, both in the order they were read.
-void take_eval_rows(const PrepareOptions& options, std::vector<DraftedRow>& train, PrepareCounts& train_counts,
-                    std::vector<DraftedRow>& eval, PrepareCounts& eval_counts) {
+// Moves the documents that the seed picks from `train` to `eval`, both in the order they were read.
+void take_eval_documents(const PrepareOptions& options, std::vector<PendingDocument>& train,
+                         PrepareCounts& train_counts, std::vector<PendingDocument>& eval, PrepareCounts& eval_counts) {
   const auto size = static_cast<std::int64_t>(train.size());
   const std::int64_t count =
       options.eval_count > 0 ? options.eval_count : std::llround(options.eval_share * static_cast<double>(size));
   if (count == 0) return;
   require(count < size, "evaluation would take ", count, " of the ", size,
-          " rows that can be used; take fewer, or add rows");
+          " conversations that can be used; take fewer, or add conversations");
   constexpr std::uint64_t kSplit = 0x73706c6974;
   Rng rng(options.seed, RngPurpose::kSampling, {kSplit});
   std::vector<std::int64_t> order(size);
@@ -71,30 +71,33 @@ void take_eval_rows(const PrepareOptions& options, std::vector<DraftedRow>& trai
   for (std::int64_t k = 0; k < count; ++k) std::swap(order[k], order[k + rng.below(size - k)]);
   std::vector<bool> is_eval(size, false);
   for (std::int64_t k = 0; k < count; ++k) is_eval[order[k]] = true;
-  std::vector<DraftedRow> rest;
+  std::vector<PendingDocument> rest;
   for (std::int64_t i = 0; i < size; ++i) (is_eval[i] ? eval : rest).push_back(std::move(train[i]));
   train = std::move(rest);
   train_counts.read -= count;
   eval_counts.read += count;
 }
 
-// Names of all kinds, in order of the alphabet; empty when no row has one.
-std::vector<std::string> names_of_kinds(const std::vector<DraftedRow>& train, const std::vector<DraftedRow>& eval) {
+// Names of all kinds, in order of the alphabet; empty when no conversation has one.
+std::vector<std::string> names_of_kinds(const std::vector<PendingDocument>& train,
+                                        const std::vector<PendingDocument>& eval) {
   std::map<std::string, bool> names;
-  for (const auto* rows : {&train, &eval}) {
-    for (const DraftedRow& row : *rows) names[row.conversation.kind] = true;
+  for (const auto* documents : {&train, &eval}) {
+    for (const PendingDocument& pending : *documents) names[pending.conversation.kind] = true;
   }
   if (names.size() == 1 && names.begin()->first.empty()) return {};
   if (names.erase("") > 0) names[kNoKind] = true;
-  require(names.size() <= 256, "the rows have ", names.size(), " kinds; at most 256 are kept apart");
+  require(names.size() <= 256, "the conversations have ", names.size(),
+          " kinds, but at most 256 can be kept apart; merge some of them");
   std::vector<std::string> list;
   for (const auto& [name, present] : names) list.push_back(name);
   return list;
 }
 
-// Why a document is of no use; empty when it is kept.
-std::string keep_document(DraftedRow& row, const PrepareOptions& options, DataSet& data, PrepareCounts& counts) {
-  SupervisedTokens& document = row.document;
+// Adds the document to `data`, or says why it is of no use ("" when it is added).
+std::string keep_document(PendingDocument& pending, const PrepareOptions& options, DataSet& data,
+                          PrepareCounts& counts) {
+  SupervisedTokens& document = pending.document;
   const auto length = static_cast<std::int64_t>(document.tokens.size());
   const bool too_long = options.max_length > 0 && length > options.max_length;
   if (too_long) {
@@ -104,7 +107,7 @@ std::string keep_document(DraftedRow& row, const PrepareOptions& options, DataSe
   const std::int64_t supervised = std::count(document.loss_mask.begin(), document.loss_mask.end(), std::uint8_t{1});
   if (supervised == 0) return text_of("no supervised token within the first ", options.max_length);
   data.add_document(document.tokens, document.loss_mask);
-  std::string kind = row.conversation.kind;
+  std::string kind = pending.conversation.kind;
   if (!data.kind_names.empty()) {
     if (kind.empty()) kind = kNoKind;
     const auto name = std::find(data.kind_names.begin(), data.kind_names.end(), kind);
@@ -122,24 +125,24 @@ std::string keep_document(DraftedRow& row, const PrepareOptions& options, DataSe
   return "";
 }
 
-// Documents of the rows, and their conversations as JSON lines when those are asked for.
-DataSet make_documents(std::vector<DraftedRow>& rows, const PrepareOptions& options,
+// The documents that can be used, and their conversations as JSON lines when those are asked for.
+DataSet make_documents(std::vector<PendingDocument>& documents, const PrepareOptions& options,
                        const std::vector<std::string>& kind_names, const Supervisor& supervisor, PrepareCounts& counts,
                        std::string& jsonl) {
   DataSet data;
   data.kind_names = kind_names;
-  for (DraftedRow& row : rows) {
-    std::string reason = row.skip_reason, detail = row.skip_detail;
-    counts.answers_generated += row.num_answers;
-    counts.answers_cut += row.num_answers > 0 && row.conversation.cut;
-    if (reason.empty()) reason = keep_document(row, options, data, counts);
+  for (PendingDocument& pending : documents) {
+    std::string reason = pending.skip_reason, detail = pending.skip_detail;
+    counts.answers_generated += pending.num_answers;
+    counts.answers_cut += pending.num_answers > 0 && pending.conversation.cut;
+    if (reason.empty()) reason = keep_document(pending, options, data, counts);
     if (!reason.empty()) {
-      skip(counts, row.where, reason, detail);
+      skip(counts, pending.where, reason, detail);
       continue;
     }
     if (options.jsonl_folder.empty()) continue;
-    jsonl += conversation_to_json(row.conversation) + "\n";
-    if (row.num_answers > 0) counts.answers_retokenised += !survives_as_text(row, supervisor);
+    jsonl += conversation_to_json(pending.conversation) + "\n";
+    if (pending.num_answers > 0) counts.answers_retokenised += !survives_as_text(pending, supervisor);
   }
   return data;
 }
@@ -158,15 +161,17 @@ void refuse_input(const PrepareOptions& options, const std::filesystem::path& wr
 }
 
 void check_options(const PrepareOptions& options, const AnswerFn& answer) {
-  require(!options.train_files.empty(), "no file to prepare; name at least one file of JSON lines");
+  require(!options.train_files.empty(), "there is no file to prepare; name at least one file of JSON lines");
   require(options.eval_count >= 0 && options.eval_share >= 0 && options.eval_share < 1,
-          "the share of rows for evaluation must lie between 0 and 1, their number must not be negative");
-  require(options.eval_files.empty() || (options.eval_count == 0 && options.eval_share == 0),
-          "rows for evaluation come either from files of their own or out of the training files, not from both");
+          "the share of lines for evaluation must lie between 0 and 1, and their number must not be negative");
+  require(
+      options.eval_files.empty() || (options.eval_count == 0 && options.eval_share == 0),
+      "conversations for evaluation come either from files of their own or out of the training files; give --eval, or "
+      "--eval-count or --eval-share");
   require(options.max_length >= 0, "the maximum length is ", options.max_length, "; 0 means no limit");
   require(options.answer_mode == AnswerMode::kMissing || answer,
           "replacing all answers needs a target that gives new ones");
-  require(!options.output.empty(), "no folder to write; name one");
+  require(!options.output.empty(), "there is no folder to write; name one");
   check_data_folder_target(options.output);
   std::filesystem::path output = std::filesystem::absolute(options.output).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();  // "data/" is "data"
@@ -179,9 +184,9 @@ void check_options(const PrepareOptions& options, const AnswerFn& answer) {
 void refuse_unsupervised(const char* what, const PrepareCounts& counts) {
   if (counts.supervised_tokens > 0) return;
   std::string reasons;
-  for (const auto& [reason, rows] : counts.skipped)
-    reasons += text_of(reasons.empty() ? ": " : ", ", rows, " x ", reason);
-  fail("nothing is supervised in the ", what, " data: all of its ", counts.read, " rows were skipped", reasons);
+  for (const auto& [reason, lines] : counts.skipped)
+    reasons += text_of(reasons.empty() ? ": " : ", ", lines, " x ", reason);
+  fail("nothing is supervised in the ", what, " data: all of its ", counts.read, " lines were skipped", reasons);
 }
 
 }  // namespace
@@ -190,18 +195,18 @@ PrepareSummary prepare(const PrepareOptions& options, const Tokenizer& tokenizer
                        const AnswerFn& answer, const ProgressFn& progress, const NoticeFn& notice) {
   check_options(options, answer);
   PrepareSummary summary;
-  std::vector<DraftedRow> train, eval;
-  for (const auto& file : options.train_files) read_rows(file, train, summary.train, progress);
-  for (const auto& file : options.eval_files) read_rows(file, eval, summary.eval, progress);
-  take_eval_rows(options, train, summary.train, eval, summary.eval);
+  std::vector<PendingDocument> train, eval;
+  for (const auto& file : options.train_files) read_lines(file, train, summary.train, progress);
+  for (const auto& file : options.eval_files) read_lines(file, eval, summary.eval, progress);
+  take_eval_documents(options, train, summary.train, eval, summary.eval);
 
-  // One call answers the rows of both, so that no prompt waits for a batch of its own.
+  // One call answers the conversations of both, so that no prompt waits for a batch of its own.
   const Supervisor supervisor(tokenizer, chat_template);
-  std::vector<DraftedRow*> all;
-  for (auto* rows : {&train, &eval}) {
-    for (DraftedRow& row : *rows) all.push_back(&row);
+  std::vector<PendingDocument*> all;
+  for (auto* documents : {&train, &eval}) {
+    for (PendingDocument& pending : *documents) all.push_back(&pending);
   }
-  answer_rows(all, {options.answer_mode, options.max_length}, tokenizer, supervisor, answer);
+  answer_documents(all, {options.answer_mode, options.max_length}, tokenizer, supervisor, answer);
 
   const std::vector<std::string> kinds = names_of_kinds(train, eval);
   DataFolder data;
@@ -226,7 +231,9 @@ PrepareSummary prepare(const PrepareOptions& options, const Tokenizer& tokenizer
         " answers are not supervised: the chat template prints them differently once the conversation goes on"));
   }
   if (notice && summary.eval.kept == 0)
-    notice("no rows for evaluation; `eval` and the held-out loss will have nothing to work on");
+    notice(
+        "there is nothing to evaluate on, so `draftsmith eval` and the held-out loss will have no data; give --eval or "
+        "--eval-count to change that");
   return summary;
 }
 

@@ -7,9 +7,9 @@ namespace {
 
 std::string counts_text(const char* name, const PrepareCounts& counts) {
   std::string out =
-      fmt::format("{}: {} rows read = {} kept + {} skipped; {} tokens, {} supervised\n", name, counts.read, counts.kept,
-                  counts.num_skipped(), counts.tokens, counts.supervised_tokens);
-  for (const auto& [reason, rows] : counts.skipped) out += fmt::format("  skipped {}: {}\n", rows, reason);
+      fmt::format("{}: {} lines read = {} kept + {} skipped; {} tokens, {} supervised\n", name, counts.read,
+                  counts.kept, counts.num_skipped(), counts.tokens, counts.supervised_tokens);
+  for (const auto& [reason, lines] : counts.skipped) out += fmt::format("  skipped {}: {}\n", lines, reason);
   for (const std::string& example : counts.examples) out += "    " + example + "\n";
   if (counts.answers_generated > 0) {
     out += fmt::format("  answers generated: {}, of which {} stopped at the limit", counts.answers_generated,
@@ -30,7 +30,7 @@ std::string counts_text(const char* name, const PrepareCounts& counts) {
 
 std::int64_t PrepareCounts::num_skipped() const {
   std::int64_t sum = 0;
-  for (const auto& [reason, rows] : skipped) sum += rows;
+  for (const auto& [reason, lines] : skipped) sum += lines;
   return sum;
 }
 

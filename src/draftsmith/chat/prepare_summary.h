@@ -11,20 +11,19 @@ namespace draftsmith {
 struct PrepareCounts {
   std::int64_t read = 0;
   std::int64_t kept = 0;
-  std::map<std::string, std::int64_t> skipped;  // reason -> rows
+  std::map<std::string, std::int64_t> skipped;  // reason -> lines
   std::int64_t tokens = 0;
   std::int64_t supervised_tokens = 0;
   std::int64_t answers_generated = 0;
-  std::int64_t answers_cut = 0;  // of those, stopped at the limit: no end token
-  std::int64_t answers_retokenised =
-      0;                            // of those, whose text gives other tokens than were generated (with jsonl_folder)
-  std::int64_t documents_cut = 0;   // at max_length
-  std::int64_t turns_left_out = 0;  // assistant turns whose borders the template does not keep: not supervised
+  std::int64_t answers_cut = 0;          // those of them that stopped at the limit, without an end token
+  std::int64_t answers_retokenised = 0;  // those of them whose text gives other tokens (counted with jsonl_folder)
+  std::int64_t documents_cut = 0;        // at max_length
+  std::int64_t turns_left_out = 0;  // assistant turns that are not supervised: the template does not keep their borders
   struct Kind {
     std::int64_t documents = 0, tokens = 0, supervised_tokens = 0;
   };
   std::map<std::string, Kind> kinds;
-  std::vector<std::string> examples;  // the first few skipped rows: "file:line: reason"
+  std::vector<std::string> examples;  // the first few skipped lines: "file:line: reason"
   std::int64_t num_skipped() const;
 };
 

@@ -33,7 +33,7 @@ const Tokenizer& smol() {
   return *tokenizer;
 }
 
-std::string row(const std::vector<ChatMessage>& messages, const std::string& more = "") {
+std::string line(const std::vector<ChatMessage>& messages, const std::string& more = "") {
   std::string text = "{\"messages\":[";
   for (const ChatMessage& m : messages) {
     text +=
@@ -91,13 +91,13 @@ class PrepareTest : public testing::Test {
   DataFolder data_;
 };
 
-const std::string kHiYo = row({{"user", "hi"}, {"assistant", "yo"}});
+const std::string kHiYo = line({{"user", "hi"}, {"assistant", "yo"}});
 
-TEST_F(PrepareTest, OddRowsAreKeptOrCounted) {
-  write(kHiYo + "{\"messages\":[]}\n" + row({{"system", "s"}}) + row({{"user", "hi"}}) +
-        row({{"assistant", "A"}, {"user", "u"}, {"assistant", "B"}}) +
-        row({{"user", "a"}, {"user", "b"}, {"assistant", "ok"}}) + row({{"user", "a"}, {"assistant", ""}}) +
-        "{\"x\":1}\n" + row({{"user", "a"}, {"critic", "c"}}) + "{\"messages\":[{\"ro\n");
+TEST_F(PrepareTest, OddLinesAreKeptOrCounted) {
+  write(kHiYo + "{\"messages\":[]}\n" + line({{"system", "s"}}) + line({{"user", "hi"}}) +
+        line({{"assistant", "A"}, {"user", "u"}, {"assistant", "B"}}) +
+        line({{"user", "a"}, {"user", "b"}, {"assistant", "ok"}}) + line({{"user", "a"}, {"assistant", ""}}) +
+        "{\"x\":1}\n" + line({{"user", "a"}, {"critic", "c"}}) + "{\"messages\":[{\"ro\n");
   const PrepareSummary summary = run();
   EXPECT_EQ(summary.train.read, 10);
   EXPECT_EQ(summary.train.kept, 3);
@@ -107,7 +107,7 @@ TEST_F(PrepareTest, OddRowsAreKeptOrCounted) {
   EXPECT_EQ(supervised(0), encode("yo<|im_end|>"));
   EXPECT_EQ(supervised(1), encode("A<|im_end|>B<|im_end|>"));
   EXPECT_EQ(supervised(2), encode("ok<|im_end|>"));
-  EXPECT_NE(summary.text().find("10 rows read = 3 kept + 7 skipped"), std::string::npos);
+  EXPECT_NE(summary.text().find("10 lines read = 3 kept + 7 skipped"), std::string::npos);
   EXPECT_EQ(data_.train.tokenizer_digest, smol().digest());
   EXPECT_TRUE(data_.train.kind_names.empty());
 
@@ -117,8 +117,8 @@ TEST_F(PrepareTest, OddRowsAreKeptOrCounted) {
 }
 
 TEST_F(PrepareTest, LengthIsCutWithoutAnInventedEnd) {
-  const std::string prompt_too_long = row({{"user", std::string(200, 'x')}, {"assistant", "ok"}});
-  const std::string answer_too_long = row({{"user", "hi"}, {"assistant", std::string(400, 'y')}});
+  const std::string prompt_too_long = line({{"user", std::string(200, 'x')}, {"assistant", "ok"}});
+  const std::string answer_too_long = line({{"user", "hi"}, {"assistant", std::string(400, 'y')}});
   options_.max_length = 32;
   write(prompt_too_long + answer_too_long);
   const PrepareSummary summary = run();
@@ -134,9 +134,9 @@ TEST_F(PrepareTest, LengthIsCutWithoutAnInventedEnd) {
   EXPECT_EQ(read_data_folder(options_.output).train.num_documents(), 1);  // what stood there is untouched
 }
 
-TEST_F(PrepareTest, EveryRowHasItsKind) {
-  write(row({{"user", "a"}, {"assistant", "b"}}, ",\"kind\":\"code\"") + kHiYo +
-        row({{"user", "c"}, {"assistant", "d"}}, ",\"kind\":\"chat\""));
+TEST_F(PrepareTest, EveryDocumentHasItsKind) {
+  write(line({{"user", "a"}, {"assistant", "b"}}, ",\"kind\":\"code\"") + kHiYo +
+        line({{"user", "c"}, {"assistant", "d"}}, ",\"kind\":\"chat\""));
   const PrepareSummary summary = run();
   EXPECT_EQ(data_.train.kind_names, (std::vector<std::string>{"chat", "code", "other"}));
   EXPECT_EQ(data_.train.kind_of(0), "code");
@@ -145,10 +145,10 @@ TEST_F(PrepareTest, EveryRowHasItsKind) {
   EXPECT_EQ(data_.eval.kind_names, data_.train.kind_names);
 }
 
-TEST_F(PrepareTest, EvaluationRowsAreTakenOutBySeed) {
-  std::string rows;
-  for (int i = 0; i < 50; ++i) rows += row({{"user", "q" + std::to_string(i)}, {"assistant", "a"}});
-  write(rows);
+TEST_F(PrepareTest, EvaluationLinesAreTakenOutBySeed) {
+  std::string lines;
+  for (int i = 0; i < 50; ++i) lines += line({{"user", "q" + std::to_string(i)}, {"assistant", "a"}});
+  write(lines);
   options_.eval_count = 10;
   const PrepareSummary summary = run();
   EXPECT_EQ(summary.train.kept, 40);
@@ -177,8 +177,8 @@ AnswerFn ok_in_two_tokens(std::vector<std::vector<Ids>>& rounds, bool ended = tr
 }
 
 TEST_F(PrepareTest, MissingAnswersAreGeneratedAndKeptAsTokens) {
-  write(kHiYo + row({{"user", "a"}}) + "{\"prompt\":\"b\"}\n" +
-        row({{"user", "a"}, {"assistant", "b"}, {"user", "c"}}));
+  write(kHiYo + line({{"user", "a"}}) + "{\"prompt\":\"b\"}\n" +
+        line({{"user", "a"}, {"assistant", "b"}, {"user", "c"}}));
   options_.jsonl_folder = root_ / "answered";
   std::vector<std::vector<Ids>> rounds;
   const PrepareSummary summary = run(ok_in_two_tokens(rounds));
@@ -199,13 +199,13 @@ TEST_F(PrepareTest, MissingAnswersAreGeneratedAndKeptAsTokens) {
 }
 
 TEST_F(PrepareTest, AllAnswersAreReplacedTurnByTurn) {
-  write(row({{"system", "s"},
-             {"user", "q1"},
-             {"assistant", "old"},
-             {"user", "q2"},
-             {"assistant", "old"},
-             {"assistant", "old"}}) +
-        kHiYo + row({{"user", "last"}}));
+  write(line({{"system", "s"},
+              {"user", "q1"},
+              {"assistant", "old"},
+              {"user", "q2"},
+              {"assistant", "old"},
+              {"assistant", "old"}}) +
+        kHiYo + line({{"user", "last"}}));
   options_.answer_mode = AnswerMode::kAll;
   std::vector<std::vector<Ids>> rounds;
   const PrepareSummary summary = run(ok_in_two_tokens(rounds));
@@ -223,7 +223,7 @@ TEST_F(PrepareTest, AllAnswersAreReplacedTurnByTurn) {
 }
 
 TEST_F(PrepareTest, AnswerThatHitTheLimitHasNoEnd) {
-  write(row({{"user", "q1"}, {"assistant", "old"}, {"user", "q2"}, {"assistant", "old"}}));
+  write(line({{"user", "q1"}, {"assistant", "old"}, {"user", "q2"}, {"assistant", "old"}}));
   options_.answer_mode = AnswerMode::kAll;
   options_.jsonl_folder = root_ / "answered";
   std::vector<std::vector<Ids>> rounds;
@@ -242,7 +242,7 @@ TEST_F(PrepareTest, AnswerThatHitTheLimitHasNoEnd) {
 }
 
 TEST_F(PrepareTest, EmptyAnswersAreSkipped) {
-  write(kHiYo + row({{"user", "a"}}));
+  write(kHiYo + line({{"user", "a"}}));
   const auto silent = [](std::span<const Ids> prompts) {
     return std::vector<Answer>(prompts.size(), Answer{{kImEnd}, true});
   };
@@ -250,7 +250,7 @@ TEST_F(PrepareTest, EmptyAnswersAreSkipped) {
 }
 
 TEST_F(PrepareTest, TroubleIsFoundBeforeTheWork) {
-  write(row({{"user", "a"}}));
+  write(line({{"user", "a"}}));
   const AnswerFn never = [](std::span<const Ids>) -> std::vector<Answer> { throw std::logic_error("asked"); };
   fs::create_directories(options_.output);
   std::ofstream(options_.output / "photo.jpg") << "x";

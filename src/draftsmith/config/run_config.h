@@ -94,67 +94,72 @@ struct RunConfig {
 // non-const. The help of a choice leaves out what may be chosen: its list of names says that.
 template <class Config, class Visit>
 void visit_fields(Config& c, Visit visit) {
-  visit("", "output", c.output, "folder of the run: checkpoints, metrics, the resolved configuration");
-  visit("", "seed", c.seed, "everything random follows from it");
+  visit("", "output", c.output, "folder of the run, for checkpoints, metrics and the complete configuration");
+  visit("", "seed", c.seed, "seed of everything random in the run");
   visit("", "threads", c.threads, "CPU threads; 0 = all cores");
   visit("model", "path", c.model.path, "the target model, a GGUF file");
-  visit("model", "feature_weights", c.model.feature_weights, "weights that give the hidden states");
-  visit("model", "vocab_size", c.model.vocab_size, "ids of the target, for `smoke` without its file");
-  visit("model", "num_layers", c.model.num_layers, "layers of the target, for `smoke` without its file");
+  visit("model", "feature_weights", c.model.feature_weights, "weights that the target computes hidden states with");
+  visit("model", "vocab_size", c.model.vocab_size, "vocabulary size of the target, for `smoke`, which reads no model");
+  visit("model", "num_layers", c.model.num_layers, "number of layers of the target, for `smoke`, which reads no model");
   visit("data", "path", c.data.path, "folder that `draftsmith prepare` wrote");
-  visit("data", "max_length", c.data.max_length, "tokens of a document; longer ones are cut at the end");
+  visit("data", "max_length", c.data.max_length,
+        "largest number of tokens in a document; longer ones are cut at the end");
   visit("draft", "family", c.draft.family, "family of the drafter");
-  visit("draft", "layers", c.draft.layers, "layers of the drafter");
-  visit("draft", "block_size", c.draft.block_size, "block size B: one known token and B-1 drafts");
-  visit("draft", "hidden_size", c.draft.hidden_size, "width; must be the target's (0 = take it)");
+  visit("draft", "layers", c.draft.layers, "number of layers of the drafter");
+  visit("draft", "block_size", c.draft.block_size, "block size B: the anchor's token and B-1 drafts");
+  visit("draft", "hidden_size", c.draft.hidden_size,
+        "width of the drafter, which must be the target's; 0 = the target's");
   visit("draft", "intermediate_size", c.draft.intermediate_size, "width of the MLP; 0 = the target's");
-  visit("draft", "heads", c.draft.heads, "query heads; 0 = the target's");
-  visit("draft", "kv_heads", c.draft.kv_heads, "key/value heads; 0 = the target's");
+  visit("draft", "heads", c.draft.heads, "number of query heads; 0 = the target's");
+  visit("draft", "kv_heads", c.draft.kv_heads, "number of key/value heads; 0 = the target's");
   visit("draft", "head_dim", c.draft.head_dim, "size of a head; 0 = the target's");
   visit("draft", "taps", c.draft.taps, "target layers whose outputs the drafter reads (0-based); [] = an even spread");
-  visit("draft", "num_taps", c.draft.num_taps, "how many taps when `taps` is []; 0 = as many as layers");
+  visit("draft", "num_taps", c.draft.num_taps, "number of taps when `taps` is []; 0 = one per layer of the drafter");
   visit("draft", "vocab_size", c.draft.vocab_size,
-        "how many ids a draft may hold, the most frequent ones of the training data; 0 = all of the target's");
-  visit("draft", "mask_token_id", c.draft.mask_token_id,
-        "id of the mask token; -1 = choose an unused one and print it");
+        "draft vocabulary: number of ids to draft from, the most frequent ones in the training data; 0 = all of the "
+        "target's");
+  visit("draft", "mask_token_id", c.draft.mask_token_id, "id of the mask token; -1 = choose an unused id and print it");
   visit("draft", "rope_theta", c.draft.rope_theta, "base of the rotary positions; 0 = the target's");
   visit("draft", "norm_eps", c.draft.norm_eps, "epsilon of the RMS norms; 0 = the target's");
-  visit("draft", "sliding_window", c.draft.sliding_window, "window of the sliding layers; 0 = none");
-  visit("draft", "sliding_layers", c.draft.sliding_layers, "which layers slide (0-based)");
+  visit("draft", "sliding_window", c.draft.sliding_window,
+        "window of the sliding layers, in tokens; 0 = no layer slides");
+  visit("draft", "sliding_layers", c.draft.sliding_layers, "layers of the drafter that slide (0-based)");
   visit("draft", "init", c.draft.init, "where the first weights come from");
-  visit("train", "row_length", c.train.row_length, "tokens of a packed row");
-  visit("train", "anchors_per_document", c.train.anchors_per_document, "most anchors drawn in one document");
-  visit("train", "anchors_per_pack", c.train.anchors_per_pack, "most anchors in one packed row");
-  visit("train", "accumulation", c.train.accumulation, "packed rows in one optimizer step");
-  visit("train", "epochs", c.train.epochs, "passes over the data");
+  visit("train", "row_length", c.train.row_length, "number of tokens in a pack");
+  visit("train", "anchors_per_document", c.train.anchors_per_document,
+        "largest number of anchors drawn in one document");
+  visit("train", "anchors_per_pack", c.train.anchors_per_pack, "largest number of anchors in one pack");
+  visit("train", "accumulation", c.train.accumulation, "number of packs in one optimizer step");
+  visit("train", "epochs", c.train.epochs, "number of passes over the data");
   visit("train", "max_steps", c.train.max_steps, "stop after so many optimizer steps; 0 = no limit");
   visit("train", "max_minutes", c.train.max_minutes, "fit the number of steps to this time; 0 = no limit");
   visit("train", "learning_rate", c.train.learning_rate, "peak learning rate");
   visit("train", "min_learning_rate", c.train.min_learning_rate, "learning rate at the end of the cosine");
-  visit("train", "warmup", c.train.warmup, "share of the steps (< 1) or number of steps (>= 1)");
+  visit("train", "warmup", c.train.warmup, "warm-up, as a share of the steps (< 1) or a number of steps (>= 1)");
   visit("train", "weight_decay", c.train.weight_decay, "AdamW weight decay");
   visit("train", "beta1", c.train.beta1, "AdamW beta1");
   visit("train", "beta2", c.train.beta2, "AdamW beta2");
   visit("train", "adam_eps", c.train.adam_eps, "AdamW epsilon");
   visit("train", "clip", c.train.clip, "largest global gradient norm; 0 = off");
-  visit("train", "loss", c.train.loss, "weights of the slots");
-  visit("train", "gamma", c.train.gamma, "decay of the slot weights; 0 = by block size");
+  visit("train", "loss", c.train.loss, "how the slots of a block are weighted");
+  visit("train", "gamma", c.train.gamma, "decay of the slot weights; 0 = chosen by block size");
   visit("train", "dpace_alpha", c.train.dpace_alpha, "alpha of D-PACE");
-  visit(
-      "train", "soft_labels", c.train.soft_labels,
-      "share of the divergence from the target's own distribution in the loss; the rest is the labels' cross-entropy");
+  visit("train", "soft_labels", c.train.soft_labels,
+        "share of the loss that is the divergence from the target's own distribution; the rest is the labels' "
+        "cross-entropy");
   visit("train", "compute", c.train.compute, "type of the matrix products");
   visit("train", "recompute", c.train.recompute,
-        "compute each layer again on the way back instead of keeping it: less memory, a third more work");
-  visit("train", "feature_cache_mb", c.train.feature_cache_mb, "hidden states kept in memory");
-  visit("train", "feature_disk_mb", c.train.feature_disk_mb, "hidden states kept on disk when memory is full");
+        "recompute each layer in the backward pass instead of keeping it: less memory, a third more work");
+  visit("train", "feature_cache_mb", c.train.feature_cache_mb, "megabytes of hidden states kept in memory");
+  visit("train", "feature_disk_mb", c.train.feature_disk_mb,
+        "megabytes of hidden states kept on disk when memory is full");
   visit("train", "save_every", c.train.save_every, "steps between checkpoints; 0 = only at the end");
-  visit("train", "keep_checkpoints", c.train.keep_checkpoints, "how many of the newest checkpoints stay");
+  visit("train", "keep_checkpoints", c.train.keep_checkpoints, "number of newest checkpoints that are kept");
   visit("train", "log_every", c.train.log_every, "steps between lines of metrics");
   visit("train", "eval_every", c.train.eval_every,
         "steps between measurements of the held-out loss; 0 = only at the end");
-  visit("eval", "prompts", c.eval.prompts, "held-out documents: measured while training, decoded by `eval`");
-  visit("eval", "max_new_tokens", c.eval.max_new_tokens, "most tokens decoded for a prompt");
+  visit("eval", "prompts", c.eval.prompts, "number of held-out documents that training measures and `eval` decodes");
+  visit("eval", "max_new_tokens", c.eval.max_new_tokens, "largest number of tokens decoded for a prompt");
 }
 
 }  // namespace draftsmith

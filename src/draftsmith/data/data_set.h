@@ -1,4 +1,4 @@
-// The prepared data: what `draftsmith prepare` writes and training reads. A folder holds train.safetensors and
+// The prepared data, which `draftsmith prepare` writes and training reads. A folder holds train.safetensors and
 // eval.safetensors, each with
 //   token_ids I32 [N], loss_mask U8 [N] (1 = supervised), document_offsets I64 [D+1] (first 0, last N), kind U8 [D]
 //   (optional)
@@ -17,10 +17,10 @@ struct DataSet {
   std::vector<std::int32_t> token_ids;
   std::vector<std::uint8_t> loss_mask;
   std::vector<std::int64_t> document_offsets = {0};
-  std::vector<std::uint8_t> kind;       // empty, or one a document
+  std::vector<std::uint8_t> kind;       // empty, or one for each document
   std::vector<std::string> kind_names;  // kind[d] indexes it
-  std::string tokenizer_digest;         // hexadecimal SHA-256; decides whether a target fits
-  std::string template_digest;          // a difference only warns
+  std::string tokenizer_digest;         // hexadecimal SHA-256, which decides whether a target fits
+  std::string template_digest;          // a difference only causes a notice
 
   std::int64_t num_documents() const { return static_cast<std::int64_t>(document_offsets.size()) - 1; }
   std::int32_t largest_id() const;  // -1 when there is no token
@@ -32,7 +32,7 @@ struct DataSet {
   std::span<const std::uint8_t> loss_mask_of(std::int64_t d) const {
     return std::span(loss_mask).subspan(document_offsets[d], length(d));
   }
-  // Prompt of an evaluation: the tokens before the first supervised one.
+  // The prompt of an evaluation: the tokens before the first supervised one.
   std::int64_t prompt_length(std::int64_t d) const;
   std::string kind_of(std::int64_t d) const;  // "" when the set has no kinds
 
@@ -41,16 +41,17 @@ struct DataSet {
 
 // ---- the files: data_set_io.cc --------------------------------------------------------------------------------------
 
-// Reads one file; refuses, by name, a tensor that is missing, of another type, or inconsistent with the others.
+// Reads one file. A tensor that is missing, has another type or contradicts the others is refused by its name.
 DataSet read_data_set(const std::filesystem::path& file);
 
 struct DataFolder {
   DataSet train, eval;
 };
 DataFolder read_data_folder(const std::filesystem::path& folder);
-// Writes both files into a new folder, whole or not at all; an existing folder is replaced only if it is such a folder.
+// Writes both files into a new folder, which appears whole or not at all. An existing folder is replaced only if it is
+// such a folder.
 void write_data_folder(const std::filesystem::path& folder, const DataFolder& data);
-// UserError unless write_data_folder may write there: nothing stands there, an empty folder, or one with
+// UserError unless write_data_folder may write there: where there is nothing yet, an empty folder, or a folder with
 // train.safetensors.
 void check_data_folder_target(const std::filesystem::path& folder);
 

@@ -14,10 +14,10 @@
 namespace draftsmith {
 namespace {
 
-constexpr double kLargestNoise = 0.5;  // above it the two passes are no longer the same model
+constexpr double kLargestNoise = 0.5;  // with more noise the two passes no longer compute the same model
 constexpr double kTieShare = 0.01;     // of the requests
 
-// Logits of one request's plain decoding, for the comparison with the passes of the other decoding.
+// The logits of one request's plain decoding, for the comparison with the passes of decoding with the drafter.
 class PlainLogits {
  public:
   PlainLogits(std::int64_t vocab_size, std::int64_t bytes)
@@ -55,7 +55,7 @@ class PlainLogits {
   std::vector<float> margins_;
 };
 
-// Compares one request's drafted passes with its plain ones while both have the same tokens before them.
+// Compares one request's block passes with its plain passes as long as both have the same tokens before them.
 class Comparer {
  public:
   Comparer(const PlainLogits& plain, RequestReport& report) : plain_(plain), report_(report) {}
@@ -92,7 +92,7 @@ void add_to(EvalGroup& group, const RequestReport& request) {
   group.drafted_seconds += request.drafted.decode_seconds;
 }
 
-// The noise of the whole run decides, so this comes last.
+// Judges all requests at the end, since the noise of the whole run decides.
 void judge(EvalReport& report) {
   for (const RequestReport& request : report.requests) report.noise = std::max(report.noise, request.noise);
   for (RequestReport& request : report.requests) {

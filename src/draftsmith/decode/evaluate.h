@@ -1,10 +1,10 @@
-// How good a drafter is: held-out prompts decoded plainly and with it. tau both ways, in all and per kind of prompt,
-// acceptance per slot, speed of both, and the check that nothing was lost.
+// Measures a drafter on held-out prompts, which are decoded plainly and with it: tau over steps and over requests, for
+// all prompts and for each kind, acceptance per slot, the speed of both, and whether the output stayed the target's.
 //
-// Lossless with floating point: noise is the largest difference of a logit between the one-token and the block passes
-// at the same positions of this run. Where the ids of the two decodings differ first, it is a tie when the plain pass's
-// two best logits are within 2 x noise and noise <= 0.5; the rest of that request is then not compared. Anything else
-// is a failure.
+// What lossless means with floating point: noise is the largest difference of a logit between the one-token and the
+// block passes at the same positions of this run. The place where the ids of the two decodings first differ is a tie
+// when the plain pass's two best logits are within 2 x noise and noise <= 0.5; the rest of that request is then not
+// compared. Any other difference is a failure.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 namespace draftsmith {
 
 struct EvalOptions {
-  std::int64_t prompts = 40;  // 0 = all; taken from the kinds in turn
+  std::int64_t prompts = 40;  // 0 = all; they are taken from the kinds in turn
   std::int64_t max_new_tokens = 128;
   Place place = {.compute = at::kFloat};  // of the drafter
-  // Logits of the plain pass kept for the comparison, one request at a time; positions beyond are not compared for
-  // noise.
+  // Bytes of the plain pass's logits that are kept for the comparison, one request at a time. Positions beyond that are
+  // not compared for noise.
   std::int64_t logits_bytes = std::int64_t{512} << 20;
 };
 
@@ -33,10 +33,10 @@ struct RequestReport {
   std::string kind;
   std::int64_t prompt_tokens = 0;
   DecodeResult plain = {}, drafted = {};
-  std::vector<float> plain_margins = {};  // per new token: between the plain pass's two best logits
+  std::vector<float> plain_margins = {};  // per new token: difference of the plain pass's two best logits
   double noise = 0;                       // of this request
-  std::int64_t first_difference = -1;     // new token at which the two decodings part; -1 = nowhere
-  double margin = 0;                      // there: between the plain pass's two best logits
+  std::int64_t first_difference = -1;     // new token at which the two decodings first differ; -1 = nowhere
+  double margin = 0;                      // difference of the plain pass's two best logits there
   Comparison comparison = Comparison::kEqual;
 };
 
@@ -44,7 +44,8 @@ struct RequestReport {
 struct EvalGroup {
   std::string kind;
   AcceptanceStats acceptance;
-  std::int64_t plain_tokens = 0, drafted_tokens = 0;  // after the first of each request: those that the seconds count
+  // Without the first token of each request, which the seconds do not count.
+  std::int64_t plain_tokens = 0, drafted_tokens = 0;
   double plain_seconds = 0, drafted_seconds = 0;
   double plain_tokens_per_second() const { return plain_seconds > 0 ? double(plain_tokens) / plain_seconds : 0; }
   double drafted_tokens_per_second() const {
@@ -65,12 +66,12 @@ struct EvalReport {
   std::int64_t num_ties = 0;
   std::int64_t num_failures = 0;
 
-  // Zero failures, ties in at most 1 % of the requests.
+  // True when there is no failure, and a tie in at most 1 % of the requests.
   bool lossless() const;
 };
 
-// Which documents are decoded: those that can be, one of each kind in turn, in the order of the set. `num_skipped`
-// counts the documents that cannot.
+// Chooses the documents that are decoded: one of each kind in turn, in the order of the set. `num_skipped` counts the
+// documents that cannot be decoded.
 std::vector<std::int64_t> choose_prompts(const DataSet& eval, const TargetInfo& target, const EvalOptions& options,
                                          std::int64_t* num_skipped);
 

@@ -74,7 +74,7 @@ std::string eval_report_json(const EvalReport& report) {
   json["skipped_documents"] = report.num_skipped;
   json["requests"] = nlohmann::ordered_json::array();
   for (const RequestReport& request : report.requests) json["requests"].push_back(json_of(request));
-  // Names come from files: bytes that are no UTF-8 are replaced, not fatal.
+  // Names come from files, so bytes that are not UTF-8 are replaced; they are no reason to fail.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,5 @@
-// The report of an evaluation, for programs and for people. Conventions are said in both: what tau counts, which steps
-// are left out.
+// The report of an evaluation, as JSON for programs and as a table for people. Both state what tau counts and which
+// steps are left out.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@
 namespace draftsmith {
 namespace {
 
-// The new tokens of one request: what counts, where it stops, who is told.
+// Collects the new tokens of one request, stops at the limit or an end id, and reports them.
 class Output {
  public:
   Output(const TargetInfo& target, const DecodeOptions& options, Stopwatch& watch)
@@ -111,7 +111,8 @@ void check_drafter_fits(const TargetInfo& target, const DrafterConfig& config) {
   same("vocabulary size", config.vocab_size, target.vocab_size);
   check_taps(config.target_layer_ids, target.num_layers);
   require(config.mask_token_id >= 0 && config.mask_token_id < target.vocab_size, "the drafter's mask token ",
-          config.mask_token_id, " is no row of the embedding of ", target.name, " (", target.vocab_size, " rows)");
+          config.mask_token_id, " is not among the ", target.vocab_size, " ids of ", target.name,
+          "; give the target that it was trained for");
 }
 
 struct SpeculativeDecoder::State {
@@ -119,7 +120,8 @@ struct SpeculativeDecoder::State {
   std::unique_ptr<const Drafter> drafter;  // matrices in the compute type, cast once for all requests
   Frozen frozen;
 
-  // One step: drafts, the target's pass over them, what survives. The caches end at what is committed.
+  // Does one step: the drafter proposes, the target checks the proposal in one pass, and the tokens that survive are
+  // committed. Both caches end at the committed tokens.
   DecodeStep step(TargetSession& session, DraftSession& draft, Output& out, std::int64_t num_drafts) const;
 };
 

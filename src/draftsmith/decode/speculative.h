@@ -1,6 +1,6 @@
-// Greedy decoding, plainly (one token a pass) and with a drafter (draft, verify, accept). Lossless: both give the
-// target's own choices. Caches on both sides; the feature of each committed position enters the drafter's cache exactly
-// once. n tokens of a pass, V vocabulary.
+// Greedy decoding, plainly (one token per pass) and with a drafter (draft, verify, accept). It is lossless: both ways
+// give the target's own choices. Target and drafter each keep a cache; the taps of each committed position enter the
+// drafter's cache exactly once. n tokens of a pass, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@
 
 namespace draftsmith {
 
-// What happens to the blocks that would pass the token limit.
+// Says what happens to a block that would pass the token limit.
 enum class LimitRule {
   kShorten,      // they offer fewer drafts, so that no pass produces more than is wanted
   kWholeBlocks,  // they stay whole, steps run while the tokens they produced are fewer than the limit, and what is past
@@ -27,21 +27,22 @@ enum class LimitRule {
 
 struct DecodeOptions {
   std::int64_t max_new_tokens = 128;
-  std::optional<std::vector<std::int32_t>> end_ids = {};  // instead of the target's; empty: nothing ends but the limit
+  // Replace the target's end ids; when there are none, only the limit ends a request.
+  std::optional<std::vector<std::int32_t>> end_ids = {};
   LimitRule limit_rule = LimitRule::kShorten;
-  // Tokens as they become final, in order, none twice.
+  // Gets the tokens as they become final, in order, each once.
   std::function<void(std::span<const std::int32_t>)> on_tokens = {};
-  // For checks, outside the measured time: row i of `logits` [n, V] chose new token `first` + i, as far as it was
-  // committed.
+  // Serves checks, and does not count as measured time: row i of `logits` [n, V] chose new token `first` + i, if that
+  // token was committed.
   std::function<void(std::int64_t first, const at::Tensor& logits)> on_logits = {};
 };
 
 struct DecodeResult {
   std::vector<std::int32_t> tokens;  // the new ones, the end id included
-  std::vector<DecodeStep> steps;     // with a drafter only; the prompt's own pass, which gives the first token, is none
-  double prefill_seconds = 0;        // until the first token
-  double decode_seconds = 0;         // the others
-  bool ended = false;                // by an end id, else by the limit
+  std::vector<DecodeStep> steps;  // with a drafter only; the prompt's pass, which gives the first token, is not a step
+  double prefill_seconds = 0;     // until the first token
+  double decode_seconds = 0;      // the others
+  bool ended = false;             // true: an end id ended the request; false: the limit did
 
   // Tokens after the first per second of decoding; 0 when there are none.
   double tokens_per_second() const;
@@ -49,10 +50,10 @@ struct DecodeResult {
 
 DecodeResult decode_plain(Target& target, std::span<const std::int32_t> prompt, const DecodeOptions& options);
 
-// Refuses, in a sentence, a drafter that was trained for another target: width, depth, taps, vocabulary, mask token.
+// Refuses a drafter that was trained for another target: its width, depth, taps, vocabulary or mask token differ.
 void check_drafter_fits(const TargetInfo& target, const DrafterConfig& config);
 
-// A drafter beside its target, for any number of prompts. Both outlive it.
+// A drafter with its target, for any number of prompts. Both must outlive it.
 class SpeculativeDecoder {
  public:
   // Refuses a drafter that does not fit and a target whose cache cannot be cut back. The target's embedding and head

@@ -68,11 +68,11 @@ DraftVocab read_draft_vocab(const SafetensorsFile& file, std::int64_t size, std:
   DraftVocab vocab;
   std::int64_t last = -1;
   for (std::int64_t row = 0; row < size; ++row) {
-    // The offset alone is checked first: a sum of two large numbers must not wrap round.
+    // The offset alone is checked first, since a sum of two large numbers could overflow.
     const std::int64_t offset = offsets[static_cast<std::size_t>(row)];
     const bool inside = offset >= 0 && offset < target_size && row + offset < target_size;
     require(inside && row + offset > last, where, ": entry ", row,
-            " gives no id of the target above the one before it");
+            " gives no id of the target above the one before it; the file is damaged, export the drafter again");
     last = row + offset;
     vocab.ids.push_back(static_cast<std::int32_t>(last));
   }

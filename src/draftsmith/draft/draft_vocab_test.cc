@@ -57,7 +57,7 @@ TEST(DraftVocab, AFileThatIsNoVocabularyIsRefused) {
   EXPECT_THROW(read({0, 0, std::int64_t{1} << 62}), UserError);  // wraps round
 }
 
-// Among the ids that may be drafted, the choice is that of the whole head.
+// The smaller head chooses what the whole head would choose among the ids that may be drafted.
 TEST(DraftVocab, SessionsProposeIdsOfTheTarget) {
   const c10::NoGradGuard no_gradients;
   const DrafterConfig config = small_config();

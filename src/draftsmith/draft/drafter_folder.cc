@@ -12,7 +12,7 @@ LoadedDrafter read_drafter_folder(const std::filesystem::path& folder, const Pla
       drafter_config_from_json(read_text_file(config_file, std::size_t{1} << 24), config_file.string());
   const SafetensorsFolder files(folder);
   LoadedDrafter loaded;
-  // The names and shapes come first: memory follows the checked file.
+  // Names and shapes are checked before memory is taken for them.
   loaded.drafter = make_drafter(config, place, [&](const std::string& name, const at::Tensor& shape, Role) {
     const std::string stored = !files.has(name) && files.has("model." + name) ? "model." + name : name;
     return float_tensor_from_safetensors(files.file_of(stored), stored, shape.sizes().vec());

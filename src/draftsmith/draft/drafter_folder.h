@@ -1,4 +1,4 @@
-// A drafter as a folder holds it.
+// Reads a drafter from a folder.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,7 @@
 
 namespace draftsmith {
 
-// A drafter folder: config.json + model.safetensors (one file or shards). Checks every name and shape; tensors come as
-// fp32.
+// Reads config.json and model.safetensors (one file or shards). Every name and shape is checked; tensors become fp32.
 struct LoadedDrafter {
   std::unique_ptr<Drafter> drafter;
   DraftVocab vocab = {};  // whole unless the configuration has a draft_vocab_size

@@ -1,4 +1,4 @@
-// The table of drafter families: how the one that a configuration names is made. A new family is a folder beside
+// The table of drafter families, which makes the drafter that a configuration names. A new family is a folder beside
 // dflash/, a name in config/choices.h and a line in families.cc.
 #pragma once
 

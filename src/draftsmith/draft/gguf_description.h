@@ -1,4 +1,4 @@
-// How a drafter is written as a GGUF file of llama.cpp, in words that need neither llama.cpp nor a file.
+// Describes how a drafter is written as a GGUF file of llama.cpp; it needs neither llama.cpp nor a file.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace draftsmith {
 
-// The last is a list of truth values.
+// The last type is a list of truth values.
 using GgufKeyValue = std::variant<std::uint32_t, float, bool, std::vector<std::int32_t>, std::vector<std::int8_t>>;
 
 struct GgufDescription {
   std::string architecture;                                    // general.architecture
   std::vector<std::pair<std::string, GgufKeyValue>> keys;      // without "ARCHITECTURE." before them
-  std::function<std::string(const std::string&)> tensor_name;  // of a parameter of ours
+  std::function<std::string(const std::string&)> tensor_name;  // llama.cpp's name of one of our parameters
 };
 
 }  // namespace draftsmith

@@ -1,5 +1,6 @@
-// Whole blocks a piece: gather the rows that count, logits, figures of each row, weights of each block, gradient of the
-// logits in the same memory, product with the head. Rows with m = 0 are never multiplied with the head.
+// Works on pieces of whole blocks. For each piece it gathers the rows that count, computes their logits, the figures of
+// each row and the weights of each block, turns the logits into their gradient in the same memory, and multiplies that
+// with the head. Rows with m = 0 are never multiplied with the head.
 #include "draftsmith/draft/loss.h"
 
 #include <ATen/Parallel.h>
@@ -23,7 +24,8 @@ namespace draftsmith {
 namespace {
 
 // Weights w of one block's slots. D-PACE: q_j = (1 - alpha) p_j + alpha (1 where m = 0), C_j = prod_{i<=j} q_i,
-// w_j = sum_{i>=j} C_i m_i; the model's own confidences, taken as constants; p_j is 0 for a label without a row.
+// w_j = sum_{i>=j} C_i m_i. The p are the model's own confidences, taken as constants; p_j is 0 for a label without a
+// row.
 std::vector<float> block_weights(const LossOptions& options, const std::vector<float>& decay, const float* mask,
                                  const float* nll, const std::int32_t* labels) {
   if (options.kind != LossKind::kDpace) return decay;
@@ -109,7 +111,7 @@ class Pass {
 
   // Blocks first .. end, whose rows that count are `rows`.
   void piece(std::int64_t first, std::int64_t end, std::vector<LossRow>& rows) {
-    if (rows.empty()) return;  // nothing has a weight
+    if (rows.empty()) return;  // no row has a weight
     const auto count = static_cast<std::int64_t>(rows.size());
     const at::Tensor index = at::empty({count}, at::TensorOptions(at::kLong));
     for (std::int64_t i = 0; i < count; ++i) index.data_ptr<std::int64_t>()[i] = rows[i].index;
@@ -126,7 +128,7 @@ class Pass {
 
   bool soft() const { return options_.soft_share > 0; }
 
-  // Rows of `states` times the head, in memory that the next piece uses again.
+  // Multiplies rows of `states` with the head, in memory that the next piece uses again.
   at::Tensor logits_of(at::Tensor& kept, const at::Tensor& states, const at::Tensor& index) const {
     const std::int64_t count = index.size(0);
     if (!kept.defined() || kept.size(0) < count) kept = at::empty({count, head_.size(0)}, head_.options());
@@ -153,7 +155,7 @@ class Pass {
     });
   }
 
-  // Figures of the rows; target [N, V] is undefined without soft labels.
+  // Computes the figures of the rows; target [N, V] is undefined without soft labels.
   void measure(std::vector<LossRow>& rows, const at::Tensor& logits, const at::Tensor& target) const {
     if (!has_kernels(logits)) return definition::measure_rows(rows, logits, target);
     const std::int64_t vocab = logits.size(1);
@@ -170,7 +172,7 @@ class Pass {
     });
   }
 
-  // Logits become their gradient, in the same memory; weights [N].
+  // Turns logits into their gradient, in the same memory; weights [N].
   void differentiate(const std::vector<LossRow>& rows, const at::Tensor& logits, const at::Tensor& target,
                      const at::Tensor& weights) const {
     if (!has_kernels(logits)) return definition::gradient_of_rows(rows, logits, target, weights, options_.soft_share);

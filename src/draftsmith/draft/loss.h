@@ -1,5 +1,5 @@
-// Weighted cross-entropy over the target's frozen head, in chunks of whole blocks so that full logits never exist; the
-// gradient with respect to the hidden states comes out of the same pass.
+// Weighted cross-entropy over the target's frozen head, in chunks of whole blocks, so that full logits never exist. The
+// same pass gives the gradient with respect to the hidden states.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ struct LossOptions {
   LossKind kind = LossKind::kDecay;
   double gamma = 0;
   double dpace_alpha = 0.5;
-  double soft_share = 0;  // of KL(target || drafter) in a row's loss; the rest is the label's cross-entropy
+  double soft_share = 0;  // share of KL(target || drafter) in a row's loss; the rest is the label's cross-entropy
   std::int64_t logits_bytes = std::int64_t{64} << 20;  // largest piece of fp32 logits held at once
 };
 
@@ -45,14 +45,14 @@ struct LossResult : LossSums {
 struct BlockLabels {
   std::int64_t num_blocks = 0;
   std::int64_t block_size = 0;
-  // Label of each slot: its row in the head. Past the end of the pack it is that of the pack's last token (m is 0
-  // there); -1 where the head has no row for it.
+  // The label of each slot, as its row in the head, or -1 where the head has no row for it. Past the end of the pack it
+  // is the label of the pack's last token, and m is 0.
   std::vector<std::int32_t> labels;
   std::vector<float> counts;  // m: 1 where the label counts
 };
 
-// Weights of the slots by distance: w_j = exp(-(j-1)/gamma), slot 0 zero. gamma 0 = by block size (7, 5, 4 for 16, 10,
-// 8; between and beyond: linear in B, at least 1).
+// Weights of the slots by distance: w_j = exp(-(j-1)/gamma), and 0 for slot 0. gamma 0 follows from the block size: 7,
+// 5 and 4 for blocks of 16, 10 and 8, linear in B between and beyond, at least 1.
 std::vector<float> decay_weights(std::int64_t block_size, double gamma);
 
 // hidden [A*B, H], head [V, H] (fp32 or bf16, the same type). A label of -1 is an id that the head has no row for: it

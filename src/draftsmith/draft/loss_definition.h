@@ -1,4 +1,4 @@
-// What is asked of rows of logits (loss_rows.h), in ATen's own operations: for devices without kernels of ours.
+// Computes what loss_rows.h computes, in ATen's own operations, for devices that have no kernels of ours.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace draftsmith::definition {
 
-// Fills the figures of rows [N] from their logits [N, V]; the divergence where `target` [N, V] is defined.
+// Fills the figures of rows [N] from their logits [N, V], and the divergence where `target` [N, V] is defined.
 void measure_rows(std::span<LossRow> rows, const at::Tensor& logits, const at::Tensor& target);
 
 // logits = d loss / d logits: weight (softmax(logits) - (1 - share) [label] - share softmax(target)); weights [N] on

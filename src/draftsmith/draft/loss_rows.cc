@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kPiece =
-    1024;  // partial sums of so many terms, then double: the sum of a long row keeps its digits
+    1024;  // terms of a partial sum, which is then added in double, so that a long row's sum keeps its digits
 
 template <class T>
 DRAFTSMITH_CLONES float largest(const T* x, std::int64_t n) {

@@ -1,5 +1,5 @@
-// One row of logits at a time: the figures of a cross-entropy, then the gradient in place. Logits are fp32 or bf16
-// (given as their 16 bits); arithmetic is fp32.
+// Works on one row of logits at a time: it computes the figures of a cross-entropy, then the gradient in place. Logits
+// are fp32 or bf16 (given as their 16 bits); arithmetic is fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ struct RowFigures {
   std::int64_t best = 0;  // first index of the largest logit
 };
 
-// A row of logits that counts and what is found for it.
+// A row of logits that counts, and its figures.
 struct LossRow {
   std::int64_t index = 0;  // block * B + slot
   std::int64_t label = 0;
@@ -33,7 +33,7 @@ std::int64_t row_best(const std::uint16_t* logits, std::int64_t size);
 // row_best of each row of logits [N, V], fp32 or bf16.
 std::vector<std::int64_t> best_rows(const at::Tensor& logits);
 
-// logits = softmax(logits) * factor - [label] * label_factor; all of the label's when no soft labels take their share.
+// logits = softmax(logits) * all - [label] * label; both factors are equal without soft labels.
 struct RowFactors {
   float all = 0, label = 0;
 };
@@ -41,7 +41,7 @@ void row_gradient(float* logits, std::int64_t size, std::int64_t label, float lo
 void row_gradient(std::uint16_t* logits, std::int64_t size, std::int64_t label, float log_sum,
                   const RowFactors& factors);
 
-// log sum exp(logit).
+// log sum exp(logit) of a row.
 float row_log_sum(const float* logits, std::int64_t size);
 float row_log_sum(const std::uint16_t* logits, std::int64_t size);
 
@@ -50,7 +50,8 @@ float row_divergence(const float* target, float target_log_sum, const float* log
 float row_divergence(const std::uint16_t* target, float target_log_sum, const std::uint16_t* logits, float log_sum,
                      std::int64_t size);
 
-// logits -= softmax(target) * factor: what soft labels take from a gradient that holds softmax(logits) * factor.
+// logits -= softmax(target) * factor, which is what soft labels subtract from a gradient that holds softmax(logits) *
+// factor.
 void row_subtract_softmax(float* logits, const float* target, float target_log_sum, float factor, std::int64_t size);
 void row_subtract_softmax(std::uint16_t* logits, const std::uint16_t* target, float target_log_sum, float factor,
                           std::int64_t size);

@@ -131,7 +131,8 @@ TEST(HeadLoss, RowsThatDoNotCountGetNoGradient) {
   }
 }
 
-// A label that the head has no row for: the loss is that of the others, and its slot stays wrong in every figure.
+// With a label that the head has no row for, the loss is that of the other labels, and the slot is wrong in every
+// figure.
 TEST(HeadLoss, ALabelOutsideHasNoWeightAndIsWrong) {
   for (const LossKind kind : {LossKind::kDecay, LossKind::kDpace}) {
     Problem p = make_problem(6, 5, 40), without = p;
@@ -157,8 +158,8 @@ TEST(HeadLoss, ALabelOutsideHasNoWeightAndIsWrong) {
   }
 }
 
-// Right, outside, right: the second slot ends what is accepted. With D-PACE its probability is 0 (q = alpha), and C of
-// the slots, weights of the first and the last, follow by hand.
+// The slots are right, outside and right, so the second one ends what is accepted. With D-PACE its probability is 0
+// (q = alpha); C of the slots and the weights of the first and the last follow by hand.
 TEST(HeadLoss, ALabelOutsideEndsABlock) {
   Problem p;
   p.blocks.num_blocks = 1, p.blocks.block_size = 4;

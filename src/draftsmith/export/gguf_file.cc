@@ -32,24 +32,27 @@ void check_target(const DrafterConfig& config, const GgufFile& target) {
   const std::string path = target.path.string();
   const std::string arch = target.architecture();
   const auto width = target.integer(arch + ".embedding_length");
-  require(width == config.hidden_size, path, " has width ", width.value_or(0), ", the drafter ", config.hidden_size,
-          "; give the target that it was trained for");
+  require(width == config.hidden_size, path, " has width ", width.value_or(0), ", but the drafter has ",
+          config.hidden_size, "; give the target that it was trained for");
   const auto depth = target.integer(arch + ".block_count");
-  require(depth == config.num_target_layers, path, " has ", depth.value_or(0), " layers, the drafter was trained for ",
-          config.num_target_layers, "; give the target that it was trained for");
+  require(depth == config.num_target_layers, path, " has ", depth.value_or(0),
+          " layers, but the drafter was trained for ", config.num_target_layers,
+          "; give the target that it was trained for");
   const auto tokens = target.keys.find("tokenizer.ggml.tokens");
   const auto* list = tokens == target.keys.end() ? nullptr : std::get_if<std::vector<std::string>>(&tokens->second);
   require(list != nullptr, path,
-          " holds no tokenizer (tokenizer.ggml.tokens); llama.cpp cannot pair a drafter with it");
+          " holds no tokenizer (tokenizer.ggml.tokens), so llama.cpp cannot pair a drafter with it; give the target's "
+          "whole "
+          "GGUF file");
   require(config.mask_token_id >= 0 && config.mask_token_id < static_cast<std::int64_t>(list->size()),
           "the mask token ", config.mask_token_id, " of the drafter is not among the ", list->size(), " tokens of ",
-          path, ", and llama.cpp refuses such an id");
+          path, "; llama.cpp refuses such an id, so give the target that the drafter was trained for");
 }
 
-// Only the tokenizer of the target: vocabulary, merges, special ids, chat template.
+// Keeps only the target's tokenizer: vocabulary, merges, special ids, chat template.
 GgufContext tokenizer_keys(const fs::path& target_gguf) {
   GgufContext keys(gguf_init_from_file(target_gguf.c_str(), {.no_alloc = true, .ctx = nullptr}));
-  require(keys != nullptr, target_gguf.string(), " cannot be read by llama.cpp");
+  require(keys != nullptr, target_gguf.string(), " cannot be read by llama.cpp; give the GGUF file of the target");
   std::vector<std::string> others;
   for (std::int64_t i = 0; i < gguf_get_n_kv(keys.get()); ++i) {
     const std::string key = gguf_get_key(keys.get(), i);

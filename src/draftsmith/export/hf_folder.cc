@@ -37,7 +37,7 @@ bool is_drafter_config(const fs::path& file) {
          family_of_architecture(found->front().get<std::string>()).has_value();
 }
 
-// Replacing a folder deletes what is in it: only a folder that an export could have written may go.
+// Replacing a folder deletes what is in it, so only a folder that an export could have written is replaced.
 void require_replaceable(const fs::path& folder) {
   if (!fs::exists(fs::symlink_status(folder))) return;
   require(fs::is_directory(folder), folder.string(), " exists and is no folder; choose another output");
@@ -76,11 +76,12 @@ void replace_folder(const fs::path& folder, const std::function<void(const fs::p
 }  // namespace
 
 void export_hf(const LoadedDrafter& drafter, const fs::path& folder, StoredType type, const at::Tensor& head) {
-  require(type != StoredType::kFloat16, "a Hugging Face folder of a drafter is stored as bf16 or f32, not f16");
+  require(type != StoredType::kFloat16,
+          "a Hugging Face folder of a drafter cannot be stored as f16; choose bf16 or f32");
   check_drafter_config(drafter.config());
   // "out/" names the same folder as "out".
   const fs::path target = folder.has_filename() ? folder : folder.parent_path();
-  require(!target.empty(), "the output folder of an export needs a name");
+  require(!target.empty(), "the output folder of the export has no name; give one");
   require_replaceable(target);
 
   std::vector<at::Tensor> owners;

@@ -164,7 +164,8 @@ TEST(HfFolder, WeightsThatAreNoNumbersAreRefused) {
   EXPECT_USER_ERROR(export_hf(drafter, folder / "out", StoredType::kFloat32), "layers.1.mlp.up_proj.weight",
                     "no numbers");
   EXPECT_TRUE(folder.names().empty());
-  EXPECT_USER_ERROR(export_hf(small_drafter(), folder / "out", StoredType::kFloat16), "bf16 or f32", "not f16");
+  EXPECT_USER_ERROR(export_hf(small_drafter(), folder / "out", StoredType::kFloat16), "bf16 or f32",
+                    "cannot be stored as f16");
   EXPECT_THROW(stored_type_from_text("int8"), UsageError);
   EXPECT_EQ(stored_type_from_text("bf16"), StoredType::kBFloat16);
 }

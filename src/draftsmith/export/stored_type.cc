@@ -10,7 +10,7 @@ StoredType stored_type_from_text(const std::string& text) {
   if (text == "f32" || text == "float32") return StoredType::kFloat32;
   if (text == "bf16" || text == "bfloat16") return StoredType::kBFloat16;
   if (text == "f16" || text == "float16") return StoredType::kFloat16;
-  throw UsageError(text_of("a stored type is one of f32, bf16, f16; \"", text, "\" is none of them"));
+  throw UsageError(text_of("the stored type is '", text, "', but it must be f32, bf16 or f16"));
 }
 
 at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredType type) {
@@ -19,9 +19,9 @@ at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredTy
                                                                 : at::kHalf;
   const at::Tensor stored = tensor.detach().to(at::kCPU).to(scalar).contiguous();
   require(at::isfinite(stored).all().item<bool>(), "tensor ", name,
-          " of the drafter holds values that are infinite or no numbers in the stored type; the training went wrong, "
-          "or choose"
-          " a wider type");
+          " of the drafter holds values that are infinite or no numbers in the stored type; choose a wider type, or an "
+          "earlier "
+          "checkpoint if the training went wrong");
   return stored;
 }
 

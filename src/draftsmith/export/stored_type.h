@@ -16,13 +16,13 @@ enum class StoredType { kFloat32, kBFloat16, kFloat16 };
 // "f32" | "bf16" | "f16" (also float32, bfloat16, float16); UsageError naming the choices.
 StoredType stored_type_from_text(const std::string& text);
 
-// In which type a parameter of this role is stored when matrices are asked for in `matrices`.
+// The type in which a parameter of this role is stored when matrices are stored as `matrices`.
 constexpr StoredType stored_type_of(Role role, StoredType matrices) {
   return is_computed(role) ? matrices : StoredType::kFloat32;
 }
 
-// A contiguous copy (or the tensor itself) in the stored type. Refuses, by `name`, values that are no numbers, among
-// them those that overflow the type.
+// A contiguous copy (or the tensor itself) in the stored type. Values that are not finite, also those that overflow the
+// type, are refused with the tensor's `name`.
 at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredType type);
 // Asserts that `head` has one row per id of the drafter's vocabulary.
 void check_draft_head(const LoadedDrafter& drafter, const at::Tensor& head);

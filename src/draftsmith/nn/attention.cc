@@ -1,4 +1,4 @@
-// flex behind autograd: views over torch's tensors, torch's threads, one workspace that is kept.
+// Runs flex behind autograd: on views of torch's tensors, with torch's threads, in one workspace that is kept.
 #include "draftsmith/nn/attention.h"
 
 #include <ATen/Parallel.h>
@@ -28,7 +28,8 @@ class TorchThreads final : public flex::Executor {
   }
 };
 
-// Grows to the largest call of this thread and stays: fresh memory would cost a page fault for every 4 KiB.
+// The workspace grows to the largest call of this thread and stays, since fresh memory would cost a page fault for
+// every 4 KiB.
 thread_local std::vector<std::byte> kept_workspace;
 
 std::span<std::byte> workspace(std::int64_t bytes) {
@@ -36,7 +37,7 @@ std::span<std::byte> workspace(std::int64_t bytes) {
   return kept_workspace;
 }
 
-// [H, N, D] as [1, H, N, D]; D must be dense.
+// Views [H, N, D] as [1, H, N, D]; D must be dense.
 template <class T, class U>
 flex::View<T> view_of(const at::Tensor& x, U* data) {
   return {reinterpret_cast<T*>(data), {1, x.size(0), x.size(1), x.size(2)}, {0, x.stride(0), x.stride(1), 1}};
@@ -55,7 +56,7 @@ flex::View<float> lse_view(const at::Tensor& lse) {
 
 at::Tensor dense_rows(const at::Tensor& x) { return x.stride(2) == 1 ? x : x.contiguous(); }
 
-// The two sources of keys or values [Hkv, K, D]: the context's, and those behind it.
+// The two sources of keys or values [Hkv, K, D]: those of the context, and those behind it.
 struct Sources {
   at::Tensor context, block;
 };
@@ -117,7 +118,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
       DRAFTSMITH_ASSERT(x.scalar_type() == q.scalar_type());
       saved.push_back(dense_rows(x));
     }
-    // Rows of all heads side by side, as the next projection reads them.
+    // The rows of all heads lie side by side, as the next projection reads them.
     const at::Tensor o = at::empty({q.size(1), q.size(0), q.size(2)}, q.options()).transpose(0, 1);
     const at::Tensor lse = at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat));
     by_type(q, [&](auto element) { run_forward<decltype(element)>(saved, *mask, o, lse); });

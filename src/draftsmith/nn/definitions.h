@@ -1,5 +1,5 @@
-// What each operation of this room means, in ATen's own operations: they run on any device and differentiate by
-// themselves. Tests compare the kernels with them, and a device without kernels of ours computes by them.
+// Defines each operation of this room in ATen's own operations, which run on any device and are differentiated by
+// autograd. Tests compare the kernels with these definitions, and a device without kernels of ours computes with them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace draftsmith::definition {
 
-// As draftsmith::attention: scores of all queries and keys in memory.
+// Defines draftsmith::attention; the scores of all queries and keys are in memory.
 at::Tensor attention(const at::Tensor& q_HQD, const at::Tensor& k_HKD, const at::Tensor& v_HKD, const MaskPtr& mask);
 
-// As the operations of ops.h.
+// Define the operations of ops.h.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);

@@ -1,5 +1,5 @@
-// Four weight rows at a time against all rows of x, which stay in the first-level cache as fp32: each weight is loaded
-// once, widened once and used for every row.
+// Multiplies four weight rows at a time with all rows of x, which stay in the first-level cache as fp32. Each weight is
+// loaded once, widened once and used for every row.
 #include "draftsmith/nn/few_rows.h"
 
 #include <ATen/Parallel.h>
@@ -16,12 +16,12 @@
 namespace draftsmith {
 namespace {
 
-constexpr std::int64_t kWorkPerTask = 1 << 18;  // multiplications that pay for another thread
+constexpr std::int64_t kWorkPerTask = 1 << 18;  // multiplications that are worth another thread
 
-// Columns of y at once: as many sums as registers hold beside what is loaded.
+// Columns of y at once. Registers hold that many sums in addition to what is loaded.
 constexpr int columns_for(int rows) { return rows <= 4 ? 4 : 2; }
 
-// Columns begin .. end of y. x [R, stride] in fp32, zero beyond `width`; y [R, out].
+// Computes columns begin .. end of y. x [R, stride] in fp32, zero beyond `width`; y [R, out].
 template <int R, class T>
 DRAFTSMITH_CLONES void few_rows(const float* x, std::int64_t stride, const T* weight, std::int64_t width, T* y,
                                 std::int64_t out, std::int64_t begin, std::int64_t end) {

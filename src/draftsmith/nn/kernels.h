@@ -1,4 +1,4 @@
-// Which operations run on kernels of ours: those of tensors on the CPU. Tensors of any other device, and all tensors
+// Decides which operations run on kernels of ours: those on CPU tensors. Tensors of any other device, and all tensors
 // while an OnDefinitions is alive, take the definitions (definitions.h).
 #pragma once
 
@@ -16,7 +16,7 @@ inline bool has_kernels(const at::Tensor& x) {
   return x.device().is_cpu() && detail::definitions_forced.load(std::memory_order_relaxed) == 0;
 }
 
-// Forces every operation of the process onto its definition: the proof that a device without kernels only needs ATen.
+// Forces every operation of the process onto its definition, as on a device without kernels.
 class OnDefinitions {
  public:
   OnDefinitions() { ++detail::definitions_forced; }

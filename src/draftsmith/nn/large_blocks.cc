@@ -18,14 +18,14 @@ namespace draftsmith {
 namespace {
 
 constexpr std::size_t kLarge = 4'000'000, kPage = 4096;
-constexpr std::size_t kMaxWaste = 8;  // a kept block serves if at most 1/8 of it stays unused
+constexpr std::size_t kMaxWaste = 8;  // a cached block serves if at most 1/8 of it stays unused
 
 class LargeBlocks {
  public:
   void* take(std::size_t bytes) {
     const std::size_t size = (bytes + kPage - 1) / kPage * kPage;
     const std::lock_guard lock(mutex_);
-    Block block = take_kept(size);
+    Block block = take_cached(size);
     if (block.begin == nullptr) block = map_new(size);
     in_use_bytes_ += block.size;
     most_in_use_ = std::max(most_in_use_, in_use_bytes_);
@@ -33,7 +33,7 @@ class LargeBlocks {
     return block.begin;
   }
 
-  // False for memory of others.
+  // Returns false when the memory is not ours.
   bool give(void* begin) {
     const std::lock_guard lock(mutex_);
     const auto found = in_use_.find(begin);
@@ -41,14 +41,14 @@ class LargeBlocks {
     const Block block{begin, found->second};
     in_use_.erase(found);
     in_use_bytes_ -= block.size;
-    kept_bytes_ += block.size;
-    kept_.push_back(block);
+    cached_bytes_ += block.size;
+    cached_.push_back(block);
     return true;
   }
 
   void release() {
     const std::lock_guard lock(mutex_);
-    while (!kept_.empty()) unmap_oldest();
+    while (!cached_.empty()) unmap_oldest();
   }
 
  private:
@@ -57,40 +57,40 @@ class LargeBlocks {
     std::size_t size = 0;
   };
 
-  // The smallest that fits, the one let go last among equals.
-  Block take_kept(std::size_t size) {
-    auto best = kept_.end();
-    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+  // Takes the smallest cached block that fits; among equals, the one that was freed last.
+  Block take_cached(std::size_t size) {
+    auto best = cached_.end();
+    for (auto it = cached_.begin(); it != cached_.end(); ++it) {
       if (it->size < size || it->size - size > it->size / kMaxWaste) continue;
-      if (best == kept_.end() || it->size <= best->size) best = it;
+      if (best == cached_.end() || it->size <= best->size) best = it;
     }
-    if (best == kept_.end()) return {};
+    if (best == cached_.end()) return {};
     const Block block = *best;
-    kept_.erase(best);
-    kept_bytes_ -= block.size;
+    cached_.erase(best);
+    cached_bytes_ -= block.size;
     return block;
   }
 
   Block map_new(std::size_t size) {
-    while (!kept_.empty() && in_use_bytes_ + kept_bytes_ + size > most_in_use_) unmap_oldest();
+    while (!cached_.empty() && in_use_bytes_ + cached_bytes_ + size > most_in_use_) unmap_oldest();
     for (;;) {
       void* begin = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (begin != MAP_FAILED) return {begin, size};
-      if (kept_.empty()) throw std::bad_alloc();
+      if (cached_.empty()) throw std::bad_alloc();
       unmap_oldest();
     }
   }
 
   void unmap_oldest() {
-    ::munmap(kept_.front().begin, kept_.front().size);
-    kept_bytes_ -= kept_.front().size;
-    kept_.pop_front();
+    ::munmap(cached_.front().begin, cached_.front().size);
+    cached_bytes_ -= cached_.front().size;
+    cached_.pop_front();
   }
 
   std::mutex mutex_;
   std::unordered_map<void*, std::size_t> in_use_;
-  std::deque<Block> kept_;  // in the order they were let go
-  std::size_t in_use_bytes_ = 0, kept_bytes_ = 0, most_in_use_ = 0;
+  std::deque<Block> cached_;  // in the order they were freed
+  std::size_t in_use_bytes_ = 0, cached_bytes_ = 0, most_in_use_ = 0;
 };
 
 LargeBlocks& large_blocks() {
@@ -117,11 +117,11 @@ class Allocator : public c10::Allocator {
 
 }  // namespace
 
-void reuse_large_blocks() {
+void install_block_cache() {
   static auto* allocator = new Allocator;
   c10::SetCPUAllocator(allocator);
 }
 
-void release_large_blocks() { large_blocks().release(); }
+void empty_block_cache() { large_blocks().release(); }
 
 }  // namespace draftsmith

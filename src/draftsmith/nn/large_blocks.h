@@ -1,15 +1,16 @@
-// Memory of large tensors that is used again. A page that the kernel hands out anew costs several times what it costs
-// to fill it, and a training step makes the same tensors each time. What tensors let go is kept for others of nearly
-// the same size, while blocks in use and kept ones together stay below the most that was in use at once: the peak is
-// what it would be if nothing were kept.
+// A cache of the memory of large tensors. A training step makes the same tensors each time, and a page that the kernel
+// hands out anew costs several times what it costs to fill it. Freed blocks are cached and serve requests of almost the
+// same size. The cache never makes the process larger: blocks in use and cached blocks together stay at or below the
+// most that was in use at once so far.
 #pragma once
 
 namespace draftsmith {
 
-// From now on, for all CPU tensors of 4 MB and more; smaller ones come from the heap as before.
-void reuse_large_blocks();
+// From now on all CPU tensors of 4 MB and more take their memory from the cache; smaller ones come from the heap as
+// before.
+void install_block_cache();
 
-// Gives back what is kept.
-void release_large_blocks();
+// Gives the cached blocks back to the kernel.
+void empty_block_cache();
 
 }  // namespace draftsmith

@@ -3,6 +3,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "draftsmith/base/memory.h"
 
@@ -16,8 +21,8 @@ const void* place_of(const at::Tensor& tensor) { return tensor.const_data_ptr();
 
 class LargeBlocks : public testing::Test {
  protected:
-  void SetUp() override { reuse_large_blocks(); }
-  void TearDown() override { release_large_blocks(); }
+  void SetUp() override { install_block_cache(); }
+  void TearDown() override { empty_block_cache(); }
 };
 class LargeBlocksBars : public LargeBlocks {};  // what the process holds, which others on the machine can disturb
 
@@ -48,16 +53,36 @@ TEST_F(LargeBlocksBars, AreGivenBackWhenAsked) {
   const std::int64_t before = resident_bytes();
   filled(200);
   EXPECT_GT(resident_bytes() - before, 190 * kMega);
-  release_large_blocks();
+  empty_block_cache();
   EXPECT_LT(resident_bytes() - before, 10 * kMega);
 }
 
-TEST_F(LargeBlocks, LeaveOtherTensorsToTheHeap) {
-  const at::Tensor small = at::empty({100}, at::TensorOptions(at::kByte)),
-                   none = at::empty({0}, at::TensorOptions(at::kByte));
+// A block of ours begins at a page. On the heap a tensor begins behind the heap's own words, or at any multiple of 64.
+TEST_F(LargeBlocks, LeaveSmallTensorsToTheHeap) {
+  const auto begins_a_page = [](const at::Tensor& tensor) {
+    return reinterpret_cast<std::uintptr_t>(place_of(tensor)) % 4096 == 0;
+  };
+  std::vector<at::Tensor> small;
+  for (int i = 0; i < 100; ++i) small.push_back(at::empty({100}, at::TensorOptions(at::kByte)));
+  EXPECT_LT(std::count_if(small.begin(), small.end(), begins_a_page), 50);
+  EXPECT_TRUE(begins_a_page(filled(8)));
+}
+
+TEST_F(LargeBlocks, MemoryTakenWithoutATensorGoesBackWhereItCameFrom) {
   c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
-  for (const std::int64_t bytes : {std::int64_t{64}, 8 * kMega})
-    allocator->raw_deallocate(allocator->raw_allocate(bytes));
+  void* large = allocator->raw_allocate(8 * kMega);
+  allocator->raw_deallocate(large);
+  EXPECT_EQ(place_of(filled(8)), large);
+  constexpr std::size_t kSmall = 1 << 20;
+  const auto heap_bytes = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const std::size_t before = heap_bytes();
+  void* small = allocator->raw_allocate(kSmall);
+  EXPECT_GE(heap_bytes(), before + kSmall);
+  allocator->raw_deallocate(small);
+  EXPECT_LT(heap_bytes(), before + kSmall);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace draftsmith {
 
 using MaskPtr = std::shared_ptr<const flex::BlockMask>;
 
-// A mask (flex/mask.h) as data, the same for all heads and layers; `group` = query heads of a key/value head. Keys are
-// numbered through: num_context of them first, then num_keys - num_context of the block.
+// Makes a mask (flex/mask.h) into data, the same for all heads and layers; `group` = query heads per key/value head.
+// Keys have one numbering: first num_context of the context, then num_keys - num_context of the blocks.
 struct MaskShape {
   std::int64_t num_queries = 0, num_keys = 0, num_context = 0, group = 1;
 };
@@ -26,7 +26,7 @@ MaskPtr make_mask(const M& mask, const MaskShape& shape) {
                                     .tile_rows = flex::tile_rows_for(shape.group)}));
 }
 
-// A mask that is the same for all batches and heads, as bool [Q, K] on the CPU.
+// Gives a mask that is the same for all batches and heads as bool [Q, K] on the CPU.
 at::Tensor dense_mask(const flex::BlockMask& mask);
 
 }  // namespace draftsmith

@@ -1,5 +1,5 @@
-// One pass over memory each way. Rows are independent; gradients of the norm weights are summed over fixed pieces of
-// rows, then over the pieces in order, so that the thread count does not change a bit.
+// Each operation takes one pass over memory each way. Rows are independent; gradients of the norm weights are summed
+// over fixed pieces of rows, then over the pieces in order, so that the thread count does not change a bit.
 #include "draftsmith/nn/ops.h"
 
 #include <ATen/Parallel.h>
@@ -160,7 +160,7 @@ DRAFTSMITH_CLONES void add_norm_rows(const float* x, const Y* delta, const float
   }
 }
 
-// The gradient of the norm joins that of the sum (none where dsum is null); it is the residual's and delta's alike.
+// Adds the gradient of the norm to that of the sum (dsum may be null). Residual and delta both get the result.
 template <class Y>
 DRAFTSMITH_CLONES void add_norm_rows_backward(const float* sum, const float* weight, double eps, const Y* dy,
                                               const float* dsum, float* dx, Y* ddelta, float* dweight,

@@ -1,6 +1,6 @@
-// The small operations of a transformer layer, each differentiable, each one pass over memory. N rows, D width, h
-// heads. Arithmetic is fp32 whatever the types of the arguments; norm weights are fp32, and every parameter gets a
-// gradient of its own type.
+// The small operations of a transformer layer. Each is differentiable and takes one pass over memory. N rows, D width,
+// h heads. Arithmetic is fp32 for arguments of any type; norm weights are fp32, and every parameter gets a gradient of
+// its own type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,14 +10,14 @@
 
 namespace draftsmith {
 
-// y = x W^T. x [N, in] in the compute type (fp32 or bf16), weight [out, in], cast to x's type inside. A few rows
-// without gradients go to linear_few_rows. With gradients its time counts for `part`.
+// y = x W^T. x [N, in] is in the compute type (fp32 or bf16); weight [out, in] is cast to x's type inside. A few rows
+// without gradients go to linear_few_rows. With gradients the time counts for `part`.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, StepPart part = StepPart::kProjections);
 
 // y = x / sqrt(mean(x^2) + eps) * weight over the last dimension; x fp32 or bf16, y of type `result`.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);
 
-// The residual stream x = residual + delta, residual fp32; without delta yet where it is undefined.
+// The residual stream x = residual + delta. residual is fp32; delta is undefined before the first layer.
 struct Residual {
   at::Tensor residual, delta;
 };
@@ -31,8 +31,8 @@ Normed add_rms_norm(const Residual& x, const at::Tensor& weight, double eps, at:
 // silu(gate) * up, both [N, D] of one type.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
-// [N, h * D] -> [h, N, D]: RMSNorm of each head over D, then the rotation of halves (x1, x2) -> (x1 c - x2 s, x2 c + x1
-// s).
+// Maps [N, h * D] to [h, N, D]: RMSNorm of each head over D, then the rotation of its halves (x1, x2) to (x1 c - x2 s,
+// x2 c + x1 s).
 at::Tensor head_norm_rope(const at::Tensor& x, const at::Tensor& weight, double eps, const Rope& rope);
 
 // [N, h * D] -> [h, N, D]: that rotation alone.

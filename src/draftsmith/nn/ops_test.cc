@@ -1,14 +1,12 @@
 #include "draftsmith/nn/ops.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
+#include "draftsmith/nn/definitions.h"
+#include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/test_random.h"
 
 namespace draftsmith {
@@ -17,7 +15,7 @@ namespace {
 using Op = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
 // Runs both on copies of the same inputs; results and all gradients must agree.
-void expect_same(const Op& fused, const Op& plain, const std::vector<at::Tensor>& inputs, double bound) {
+void expect_same(const Op& kernel, const Op& defined, const std::vector<at::Tensor>& inputs, double bound) {
   const auto run = [&](const Op& op) {
     std::vector<at::Tensor> leaves, all;
     for (const at::Tensor& x : inputs) leaves.push_back(x.detach().clone().requires_grad_(true));
@@ -28,23 +26,25 @@ void expect_same(const Op& fused, const Op& plain, const std::vector<at::Tensor>
     for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
     return all;
   };
-  const std::vector<at::Tensor> a = run(fused), b = run(plain);
+  const std::vector<at::Tensor> a = run(kernel), b = run(defined);
   for (std::size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].scalar_type(), b[i].scalar_type()) << i;
     EXPECT_LT(relative_error(a[i], b[i]), bound) << (i == 0 ? "result" : "gradient ") << i;
   }
 }
 
-at::Tensor plain_norm(const at::Tensor& x, const at::Tensor& w, double eps) {
-  const at::Tensor y = x.to(at::kDouble);
-  return y * at::rsqrt(y.square().mean(-1, true) + eps) * w.to(at::kDouble);
+// The definitions (definitions.h) compute in double what they are given in double.
+at::Tensor wide(const at::Tensor& x) { return x.to(at::kDouble); }
+
+at::Tensor defined_norm(const at::Tensor& x, const at::Tensor& weight, at::ScalarType result) {
+  return definition::rms_norm(wide(x), wide(weight), 1e-6, result);
 }
 
-TEST(RmsNorm, EqualsItsFormulaAtAnyWidth) {
+TEST(RmsNorm, EqualsItsDefinitionAtAnyWidth) {
   Rng rng(1, RngPurpose::kTest);
   for (const std::int64_t width : {3, 8, 48, 65}) {
     expect_same([](const auto& x) { return rms_norm(x[0], x[1], 1e-6, at::kFloat); },
-                [](const auto& x) { return plain_norm(x[0], x[1], 1e-6).to(at::kFloat); },
+                [](const auto& x) { return defined_norm(x[0], x[1], at::kFloat); },
                 {random_tensor(rng, {130, width}), random_tensor(rng, {width})}, 2e-6);
   }
 }
@@ -53,12 +53,12 @@ TEST(RmsNorm, HalfPrecisionRoundsOnce) {
   Rng rng(2, RngPurpose::kTest);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     expect_same([](const auto& x) { return rms_norm(x[0], x[1], 1e-6, at::kBFloat16); },
-                [](const auto& x) { return plain_norm(x[0], x[1], 1e-6).to(at::kBFloat16); },
+                [](const auto& x) { return defined_norm(x[0], x[1], at::kBFloat16); },
                 {random_tensor(rng, {70, 40}).to(type), random_tensor(rng, {40})}, 1.0 / 256);
   }
 }
 
-// Both results count: the sum goes on as the stream, the norm into the next product.
+// Both results count: the sum goes on as the residual, the norm into the next product.
 TEST(AddRmsNorm, EqualsASumAndItsNorm) {
   Rng rng(7, RngPurpose::kTest);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -67,16 +67,16 @@ TEST(AddRmsNorm, EqualsASumAndItsNorm) {
         const auto joined = [&](const at::Tensor& sum, const at::Tensor& normed) {
           return use_sum ? at::cat({sum, normed.to(at::kFloat)}, 1) : normed.to(at::kFloat);
         };
-        const auto fused = [&](const auto& x) {
+        const auto kernel = [&](const auto& x) {
           const Normed y = add_rms_norm({x[0], x[1]}, x[2], 1e-6, type);
           return joined(y.sum, y.normed);
         };
-        const auto plain = [&](const auto& x) {
+        const auto defined = [&](const auto& x) {
           const at::Tensor sum = x[0] + x[1].to(at::kFloat);
-          return joined(sum, plain_norm(sum, x[2], 1e-6).to(type));
+          return joined(sum, defined_norm(sum, x[2], type));
         };
         expect_same(
-            fused, plain,
+            kernel, defined,
             {random_tensor(rng, {130, width}), random_tensor(rng, {130, width}).to(type), random_tensor(rng, {width})},
             type == at::kFloat ? 3e-6 : 1.0 / 128);
       }
@@ -92,39 +92,62 @@ TEST(AddRmsNorm, WithoutDeltaIsTheNormAlone) {
   EXPECT_TRUE(y.normed.equal(rms_norm(x, w, 1e-6, at::kBFloat16)));
 }
 
-TEST(Swiglu, EqualsItsFormulaAlsoFarOut) {
+TEST(Swiglu, EqualsItsDefinitionAlsoFarOut) {
   Rng rng(3, RngPurpose::kTest);
-  const auto plain = [](const auto& x) { return at::silu(x[0]) * x[1]; };
-  const auto fused = [](const auto& x) { return swiglu(x[0], x[1]); };
-  expect_same(fused, plain, {random_tensor(rng, {9, 37}, 3), random_tensor(rng, {9, 37})}, 2e-6);
-  expect_same(fused, plain, {random_tensor(rng, {9, 37}, 200), random_tensor(rng, {9, 37})}, 2e-6);
+  const auto kernel = [](const auto& x) { return swiglu(x[0], x[1]); };
+  const auto defined = [](const auto& x) { return definition::swiglu(wide(x[0]), wide(x[1])).to(x[0].scalar_type()); };
+  for (const double scale : {3.0, 200.0}) {
+    const at::Tensor gate = random_tensor(rng, {9, 37}, scale), up = random_tensor(rng, {9, 37});
+    expect_same(kernel, defined, {gate, up}, 2e-6);
+    expect_same(kernel, defined, {gate.to(at::kBFloat16), up.to(at::kBFloat16)}, 1.0 / 256);
+  }
 }
 
-TEST(Linear, GradientsReachTheFp32Master) {
+TEST(Linear, EqualsItsDefinitionAndGivesGradientsToTheFp32Master) {
   Rng rng(4, RngPurpose::kTest);
-  const auto plain = [](const auto& x) { return at::mm(x[0], x[1].to(x[0].scalar_type()).t()); };
-  const auto fused = [](const auto& x) { return linear(x[0], x[1]); };
-  expect_same(fused, plain, {random_tensor(rng, {20, 12}), random_tensor(rng, {7, 12})}, 2e-6);
-  expect_same(fused, plain, {random_tensor(rng, {20, 12}).to(at::kBFloat16), random_tensor(rng, {7, 12})}, 1.0 / 64);
+  const auto kernel = [](const auto& x) { return linear(x[0], x[1]); };
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto defined = [&](const auto& x) {  // the weight is rounded to x's type before the product
+      return definition::linear(wide(x[0]), wide(x[1].to(type))).to(type);
+    };
+    expect_same(kernel, defined, {random_tensor(rng, {20, 12}).to(type), random_tensor(rng, {7, 12})},
+                type == at::kFloat ? 2e-6 : 1.0 / 128);
+  }
 }
 
-TEST(HeadNormRope, EqualsNormThenRotation) {
+TEST(HeadNormRope, EqualsItsDefinition) {
   Rng rng(6, RngPurpose::kTest);
   const std::int64_t rows = 70, heads = 3;
   for (const std::int64_t dim : {4, 16, 64}) {
     std::vector<std::int64_t> positions;
     for (std::int64_t i = 0; i < rows; ++i) positions.push_back(i * 7 % 90);
     const Rope rope = make_rope(positions, dim, 10000.0);
-    const auto plain = [&](const auto& x) {
-      const at::Tensor n = plain_norm(x[0].view({rows, heads, dim}), x[1], 1e-6).transpose(0, 1);
-      const at::Tensor a = n.narrow(2, 0, dim / 2), b = n.narrow(2, dim / 2, dim / 2);
-      return at::cat({a * rope.cos - b * rope.sin, b * rope.cos + a * rope.sin}, 2).to(x[0].scalar_type());
+    const auto kernel = [&](const auto& x) { return head_norm_rope(x[0], x[1], 1e-6, rope); };
+    const auto defined = [&](const auto& x) {
+      return definition::head_norm_rope(wide(x[0]), wide(x[1]), 1e-6, rope).to(x[0].scalar_type());
     };
-    const auto fused = [&](const auto& x) { return head_norm_rope(x[0], x[1], 1e-6, rope); };
     const at::Tensor x = random_tensor(rng, {rows, heads * dim}), w = random_tensor(rng, {dim});
-    expect_same(fused, plain, {x, w}, 3e-6);
-    expect_same(fused, plain, {x.to(at::kBFloat16), w}, 1.0 / 128);
+    expect_same(kernel, defined, {x, w}, 3e-6);
+    expect_same(kernel, defined, {x.to(at::kBFloat16), w}, 1.0 / 128);
   }
+}
+
+// A device without kernels computes by the definitions in the types it is given: the contract of ops.h holds there too.
+TEST(OnDefinitions, EveryOperationIsItsDefinition) {
+  Rng rng(9, RngPurpose::kTest);
+  const std::vector<std::int64_t> positions = {0, 3, 8, 1, 2};
+  const Rope rope = make_rope(positions, 8, 10000.0);
+  const at::Tensor x = random_tensor(rng, {5, 16}).to(at::kBFloat16), w = random_tensor(rng, {16});
+  const at::Tensor head_weight = random_tensor(rng, {8}), matrix = random_tensor(rng, {6, 16});
+  const at::Tensor residual = random_tensor(rng, {5, 16});
+  const OnDefinitions forced;
+  EXPECT_TRUE(rms_norm(x, w, 1e-6, at::kFloat).equal(definition::rms_norm(x, w, 1e-6, at::kFloat)));
+  EXPECT_TRUE(swiglu(x, x).equal(definition::swiglu(x, x)));
+  EXPECT_TRUE(linear(x, matrix).equal(definition::linear(x, matrix)));
+  EXPECT_TRUE(head_norm_rope(x, head_weight, 1e-6, rope).equal(definition::head_norm_rope(x, head_weight, 1e-6, rope)));
+  const Normed y = add_rms_norm({residual, x}, w, 1e-6, at::kBFloat16);
+  EXPECT_TRUE(y.sum.equal(residual + x));
+  EXPECT_TRUE(y.normed.equal(definition::rms_norm(residual + x, w, 1e-6, at::kBFloat16)));
 }
 
 TEST(Rope, FirstFrequencyTurnsByThePositionItself) {

@@ -1,4 +1,5 @@
-// Where tensors live and in which type matrix products are computed. Whoever makes a tensor is handed a place.
+// A place says on which device tensors are and in which type matrix products are computed. Code that makes tensors is
+// given a place.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +15,11 @@ struct Place {
   at::TensorOptions floats() const { return at::TensorOptions(at::kFloat).device(device); }
   at::TensorOptions computed() const { return at::TensorOptions(compute).device(device); }
   at::TensorOptions indices() const { return at::TensorOptions(at::kLong).device(device); }
-  // The same numbers in the compute type, here.
+  // The same numbers in the compute type, in this place.
   at::Tensor put(const at::Tensor& x) const { return x.to(device, compute); }
 };
 
-// The CPU, with products in that type.
+// The place on the CPU with products in that type.
 inline Place place_of(Compute compute) {
   return {.compute = compute == Compute::kFloat32 ? at::kFloat : at::kBFloat16};
 }

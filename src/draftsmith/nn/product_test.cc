@@ -9,7 +9,7 @@
 namespace draftsmith {
 namespace {
 
-// In pieces of the result and in pieces of the sum, whatever their size.
+// The product is the same in pieces of the result and in pieces of the sum, of any size.
 TEST(WidenedProduct, IsTheProductRoundedOnce) {
   Rng rng(3, RngPurpose::kTest);
   for (const auto& [rows, inner, columns] : {std::tuple{7, 20, 90}, {7, 90, 20}, {1, 1, 1}, {5, 0, 4}}) {

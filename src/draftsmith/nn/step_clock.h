@@ -1,5 +1,6 @@
-// Where the time of a training step goes. The operations name the part they belong to; a clock that is alive on the
-// same thread adds it up, and without one nothing is measured.
+// Measures where the time of a training step goes. Operations name the part that they belong to, and a clock that is
+// alive on the same thread adds up their time. Without a clock nothing is measured. Scopes must not contain each other:
+// the inner one's time would be counted twice.
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ class StepClock {
   std::array<double, kNumStepParts> seconds_ = {};
 };
 
-// The time of its scope belongs to `part`.
+// Adds the time of its scope to `part`.
 class TimedPart {
  public:
   explicit TimedPart(StepPart part) : clock_(StepClock::current_), part_(part) {

@@ -1,5 +1,5 @@
-// Products of some rows with a matrix that no cache holds: the target's head. Each piece of the matrix is fetched while
-// the piece before it is multiplied, so that the arithmetic bounds the time however few the rows are.
+// Products of some rows with a matrix that no cache holds, such as the target's head. Each piece of the matrix is
+// fetched while the piece before it is multiplied, so that the arithmetic bounds the time however few the rows are.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,9 @@ namespace draftsmith {
 // processor with products of bf16 pairs. Ask once for a matrix and keep the answer: the products do not ask again.
 bool can_stream(const at::Tensor& weight);
 
-// y [N, out] = x [N, in] W^T and y [N, in] = x [N, out] W; all bf16 and contiguous, sums in fp32, rounded once. Not
-// differentiable. The same bits whatever the number of threads. `weight` must pass can_stream.
+// y [N, out] = x [N, in] W^T and y [N, in] = x [N, out] W. All are bf16 and contiguous; sums are fp32 and rounded once.
+// The products are not differentiable, and their bits do not depend on the number of threads. `weight` must pass
+// can_stream.
 void streamed_product_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y);
 void streamed_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y);
 

@@ -10,7 +10,7 @@
 namespace draftsmith {
 namespace {
 
-constexpr double kHalfUnit = 1.0 / 256, kSmall = 1e-4;  // of a bf16 result; beside sums of about 1
+constexpr double kHalfUnit = 1.0 / 256, kSmall = 1e-4;  // of a bf16 result; small next to sums of about 1
 
 struct Operands {
   at::Tensor weight, hidden, logits;

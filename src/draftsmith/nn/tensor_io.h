@@ -13,19 +13,19 @@
 
 namespace draftsmith {
 
-// A copy of the tensor in the file's own type: BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64; others are refused by
-// name.
+// Gives a copy of the tensor in the file's own type: BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64. Other types are
+// refused by name.
 at::Tensor tensor_from_safetensors(const SafetensorsFile& file, const std::string& name);
 
-// As fp32; refuses, by file and tensor, whatever is not F32, BF16 or F16, and a shape other than `shape` (before any
-// memory is asked for).
+// Gives the tensor as fp32. A type other than F32, BF16 or F16, and a shape other than `shape`, are refused by file and
+// tensor before any memory is taken.
 at::Tensor float_tensor_from_safetensors(const SafetensorsFile& file, const std::string& name,
                                          const std::vector<std::int64_t>& shape);
 
-// For writing: a contiguous CPU tensor as one piece of a file. The tensor must outlive the result.
+// Describes a contiguous CPU tensor as one piece of a file to write. The tensor must outlive the result.
 TensorToWrite tensor_to_write(const std::string& name, const at::Tensor& tensor);
 
-// A tensor that owns a copy of `values`.
+// Makes a tensor that owns a copy of `values`.
 at::Tensor float_tensor(std::span<const float> values, const std::vector<std::int64_t>& shape);
 
 }  // namespace draftsmith

@@ -1,4 +1,4 @@
-// Sixteen floats at a time, in the compiler's own vector types, and the clones that run them: a function marked
+// Vectors of sixteen floats, in the compiler's own vector types, and the clones that run them: a function marked
 // DRAFTSMITH_CLONES is compiled for plain x86-64, AVX2 and AVX-512 and the loader picks one. Everything here is inlined
 // and takes vectors by reference, so that no vector type crosses a call. Loads and stores take the number of elements
 // left; lanes beyond it read as `fill` and are not written.
@@ -49,7 +49,7 @@ DRAFTSMITH_INLINE void from_bf16(Vec& v, const VecH& h) {
   std::memcpy(&v, &bits, sizeof(v));
 }
 
-// Rounds to nearest even; a NaN stays one.
+// Rounds to nearest even; a NaN stays a NaN.
 DRAFTSMITH_INLINE void to_bf16(VecH& h, const Vec& v) {
   VecU bits;
   std::memcpy(&bits, &v, sizeof(v));
@@ -98,7 +98,7 @@ DRAFTSMITH_INLINE void exp_in_place(Vec& x) {
   x = p * scale;
 }
 
-// Halves onto halves.
+// Adds halves to halves until one number is left.
 DRAFTSMITH_INLINE float sum_of(const Vec& v) {
   typedef float Vec8 __attribute__((vector_size(32)));
   typedef float Vec4 __attribute__((vector_size(16)));

@@ -59,7 +59,7 @@ template <class T>
 using BackwardTile = void (*)(const Problem<T>&, const Tile&, const void* score, const KeyGradients&,
                               std::byte* scratch);
 
-// Bytes a thread needs beside the tensors.
+// Bytes that a thread needs in addition to the tensors.
 constexpr std::int64_t scratch_bytes(std::int64_t dim) {
   return 4 * (5 * kMaxRows * padded(dim) + 5 * kMaxKeys * kMaxRows + 2 * kMaxKeys * padded(dim) + 8 * kMaxRows);
 }

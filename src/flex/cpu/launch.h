@@ -1,4 +1,5 @@
-// What forward and backward share: the workspace cut into pieces, work shared out to threads, tiles for the kernels.
+// Shared by forward and backward: the workspace is cut into pieces, work is divided among threads, tiles are made for
+// the kernels.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 
 namespace flex::detail {
 
-// What the CPU asks of its part of a call.
+// Checks what only the CPU backend needs of a call.
 inline void check_call(const char* where, const CpuCall& call, std::int64_t needed) {
   if (!is_supported(call.isa)) refuse(where, "this machine cannot run " + std::string(name_of(call.isa)));
   if (call.executor.num_threads() < 1) refuse(where, "the executor has no thread");
@@ -48,7 +49,7 @@ inline std::byte* aligned(std::span<std::byte> workspace) {
   return workspace.data() + (kAlignment - address % kAlignment) % kAlignment;
 }
 
-// Calls body(index, thread) for 0 .. count - 1; whoever is free takes the next.
+// Calls body(index, thread) for 0 .. count - 1; a thread that is free takes the next index.
 template <class Body>
 void share_out(Executor& executor, std::int64_t count, const Body& body) {
   std::atomic<std::int64_t> next{0};
@@ -106,7 +107,7 @@ bool uses_pairs(const IsaKernels& kernels, std::int64_t dim) {
 
 inline std::int64_t pairs_of(std::int64_t keys) { return (keys + 1) / 2; }
 
-// Room for [B, Hkv, pairs, D] of both sources. Counted whatever the instruction set, so that one size serves all.
+// Room for [B, Hkv, pairs, D] of both sources. It counts for every instruction set, so that one size serves all.
 template <class T>
 void take_pairs(Arena& arena, const Inputs<T>& in, std::uint32_t* (&pairs)[2]) {
   if constexpr (std::is_same_v<T, BFloat16>) {

@@ -1,6 +1,6 @@
-// Both ways take 64 columns of the result at a time: pairs of the matrix for them are laid side by side in a panel that
-// the second-level cache holds, and all rows are multiplied with it, six at a time. Between those, lines of the next
-// panel are asked for.
+// Both ways take 64 columns of the result at a time. The pairs of the matrix for them are laid side by side in a panel
+// that the second-level cache holds, and all rows are multiplied with it, six at a time. In between, lines of the next
+// panel are prefetched.
 #include "flex/pair_gemm.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct PanelProduct {
   std::int64_t sums_row;
 };
 
-// The lines of the next piece of the matrix, asked for a few at a time.
+// Prefetches the lines of the next piece of the matrix, a few at a time.
 class Ahead {
  public:
   // `rows` rows of `bytes` bytes, a multiple of kLine, `row_bytes` apart; over `calls` calls of some().

@@ -1,4 +1,4 @@
-// How backward is cut into units that may run side by side. Keys that tiles of queries share tie these tiles together:
+// Cuts backward into units that may run at the same time. Keys that tiles of queries share tie these tiles together:
 // tiles in different components touch different keys, so a component adds to its keys' gradients alone and in order.
 // A component with too large a share of the work is cut into chunks of tiles; each chunk but the first adds to sums of
 // its own, which are then added in the order of the chunks. The cuts follow from the mask and the heads alone, never
@@ -12,7 +12,7 @@
 
 namespace flex::detail {
 
-// Keys of one source, half open.
+// A half-open range of keys of one source.
 struct KeySpan {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end > begin ? end - begin : 0; }

@@ -8,7 +8,7 @@
 namespace draftsmith {
 namespace {
 
-// First token and the one after the last of the document that holds `position`.
+// The first token, and the one after the last, of the document that holds `position`.
 struct Extent {
   std::int64_t begin, end;
 };

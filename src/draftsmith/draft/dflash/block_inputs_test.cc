@@ -13,7 +13,8 @@ namespace {
 
 using Table = std::map<std::int64_t, std::vector<std::int64_t>>;
 
-// Anchor -> positions that count, with `supervised` in one document of `length` tokens whose ids are their positions.
+// For each anchor, the positions whose labels count, with `supervised` positions in one document of `length` tokens
+// whose ids are their positions.
 Table targets(std::int64_t length, const std::vector<std::int64_t>& supervised, std::int64_t block_size) {
   DrafterConfig config = small_config();
   config.block_size = block_size;
@@ -51,7 +52,7 @@ TEST(BlockInputs, BlocksStartWithTheAnchorTokenAndCountPositionsFromIt) {
   EXPECT_EQ(blocks.sliding_mask, nullptr);
 }
 
-// The sentence of the design, evaluated for every pair.
+// The rule of the design, evaluated for every pair.
 TEST(BlockInputs, TheMaskIsTheDesignsSentence) {
   const std::int64_t window = 6;
   for (const std::optional<bool> causal :

@@ -8,7 +8,7 @@ namespace draftsmith {
 namespace {
 
 constexpr std::int64_t kFloat = 4;
-constexpr double kAllocator = 1.01;  // what freed pieces leave between those in use, as measured
+constexpr double kAllocator = 1.01;  // measured: freed pieces leave gaps between those in use
 
 struct Counted {
   const DrafterConfig& c;
@@ -26,25 +26,27 @@ struct Counted {
   // A matrix of fp32 masters is cast for its product and the cast is kept for backward.
   std::int64_t cast(std::int64_t weights) const { return element < kFloat ? weights * element : 0; }
 
-  // The stream between two layers: residual and delta.
+  // The residual stream between two layers: residual and delta.
   std::int64_t stream() const { return queries() * c.hidden_size * (kFloat + element); }
 
-  // What backward needs of a layer: both sums of the stream, its normalised rows (alone, and behind the context's),
-  // queries, keys and values before and after norm and rotation, the attention's result, the MLP's three products.
+  // The bytes that backward needs of a layer: both residual sums, the normalised rows (alone, and behind the
+  // context's), queries, keys and values before and after norm and rotation, the attention's result, and the MLP's
+  // three products.
   std::int64_t layer_kept() const {
     const std::int64_t rows = queries() * (2 * c.hidden_size + 3 * query_width() + 3 * c.intermediate_size) +
                               keys() * (c.hidden_size + 3 * key_width());
     return element * rows + kFloat * (2 * queries() * c.hidden_size + queries() * c.num_heads) + cast(layer_weights());
   }
 
-  // Backward has two high places in a layer, each with the gradients of the weights it has passed. In the MLP: those of
-  // its three products stand beside what is kept, less the product that down_proj is done with.
+  // Backward has two peaks in a layer, each with the gradients of the weights that it has passed. At the first, in the
+  // MLP, the gradients of its three products exist together with what is kept, less the product that down_proj has
+  // used.
   std::int64_t in_mlp() const {
     return layer_kept() + element * queries() * (2 * c.intermediate_size + c.hidden_size) +
            kFloat * queries() * c.hidden_size + (kFloat + element) * mlp_weights() / 3;
   }
-  // In the attention: what the MLP kept is gone, its weights' gradients are there, those of queries, keys and values
-  // come.
+  // At the second peak, in the attention, what the MLP kept is freed, its weights' gradients exist, and those of
+  // queries, keys and values are being made.
   std::int64_t in_attention() const {
     const std::int64_t gone = queries() * (3 * c.intermediate_size + c.hidden_size);
     return layer_kept() - element * gone - cast(mlp_weights()) +

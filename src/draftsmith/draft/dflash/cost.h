@@ -1,4 +1,4 @@
-// What a training step of a DFlash drafter costs: operations of its products, bytes at its peak.
+// The cost of a training step of a DFlash drafter: the operations of its products, and its peak bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace draftsmith {
 
-// Forward and backward: 6 for each trainable weight and row that it sees, 4 for the frozen head and each row whose
-// label counts, 14 D Hq for each query and key that it sees.
+// Counts forward and backward: 6 operations for each trainable weight and row that it multiplies, 4 for each weight of
+// the frozen head and row whose label counts, 14 D Hq for each pair of a query and a visible key.
 StepFlops dflash_step_flops(const DrafterConfig& config, const BlockInputs& blocks);
 
 // Peak bytes of one step: activations kept by the forward pass, then, walking backward, activations freed minus

@@ -17,7 +17,7 @@
 namespace draftsmith {
 namespace {
 
-// The target's states that expect the label of each slot: those one position before it. [A*B, H]
+// The target's states [A*B, H] that predict the label of each slot: those one position before the label.
 at::Tensor states_before(const BlockInputs& blocks, const at::Tensor& final_state) {
   const std::int64_t last = final_state.size(0) - 1;
   std::vector<std::int64_t> before;

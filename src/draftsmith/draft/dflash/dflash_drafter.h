@@ -1,5 +1,5 @@
-// DFlash (z-lab): a block of mask tokens behind an anchor is drafted at once; slots see the context before the anchor
-// and each other.
+// DFlash (z-lab): the drafter fills a block of mask tokens behind an anchor at once. Slots see the context before the
+// anchor and each other.
 #pragma once
 
 #include <memory>

@@ -22,8 +22,8 @@ at::Tensor test_embedding(const DrafterConfig& config) {
   return random_tensor(rng, {config.vocab_size, config.hidden_size});
 }
 
-// Losses and gradients of document Y are the same alone, after X, after another X, between others, and with padding
-// behind.
+// Losses and gradients of document Y are the same when it is alone, after X, after another X, between others, and with
+// padding behind it.
 void expect_documents_apart(const DrafterConfig& config, const Place& place, double bound) {
   const DFlashParams params = random_params(config);
   const at::Tensor embedding = test_embedding(config);
@@ -59,7 +59,7 @@ TEST(Drafter, LayersComputedAgainGiveTheSameBits) {
     const DFlashParams params = random_params(config);
     const at::Tensor embedding = test_embedding(config);
     const TestPack in = pack_of(config, {random_document(config, 40, 1), random_document(config, 30, 2)});
-    // All anchors of a document, and one alone, whose few rows would take another way without gradients.
+    // Both all anchors of a document and one alone, whose few rows would take another way without gradients.
     for (const std::vector<std::int64_t>& anchors : {all_anchors(in.pack, 1), {45}}) {
       const Outcome kept = run_pack(config, params, embedding, in, anchors, place),
                     again = run_pack(config, params, embedding, in, anchors, place, /*recompute=*/true);
@@ -113,7 +113,7 @@ TEST(Drafter, ABlockSeesOnlyWhatComesBeforeItsAnchorAndItself) {
   }
 }
 
-// On one thread: several share out a product by its number of rows, padding's too, and round otherwise.
+// One thread, because several threads divide a product by its number of rows, padding included, and round otherwise.
 TEST(Drafter, AnAnchorAtZeroAndPaddingStayFinite) {
   const OneThread one_thread;
   const DrafterConfig config = small_config();

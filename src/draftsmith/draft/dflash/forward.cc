@@ -15,10 +15,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a training pass has beside the stream.
+// What the layers of a training pass share besides the residual stream.
 struct PassInputs {
   DrafterConfig config;
-  Rope rope;  // of the context's positions, then the blocks'
+  Rope rope;  // for the context's positions, then the blocks'
   Rope block_rope;
   at::ScalarType type;
 };
@@ -32,7 +32,7 @@ Residual training_layer(const PassInputs& pass, const LayerParams& layer, const 
   return layer_forward(pass.config, layer, x, {pass.block_rope, mask, keys}, pass.type);
 }
 
-// Tensors of a layer in the order of visit_layer, and back.
+// Lists the tensors of a layer in the order of visit_layer, and reads them back.
 variable_list tensors_of(const LayerParams& layer) {
   variable_list out;
   visit_layer(layer, "", [&](const std::string&, const at::Tensor& tensor, Role) { out.push_back(tensor); });
@@ -50,9 +50,9 @@ struct LayerCall : torch::CustomClassHolder {
   LayerCall(PassInputs p, MaskPtr m, bool delta) : pass(std::move(p)), mask(std::move(m)), has_delta(delta) {}
   PassInputs pass;
   MaskPtr mask;
-  bool has_delta;  // all layers but the first
-  // t: context, residual, delta, then the layer's parameters. Nothing is recorded unless a tensor of t asks for it, but
-  // gradients count as on: the same operations both times.
+  bool has_delta;  // true for all layers but the first
+  // t holds context, residual, delta, then the layer's parameters. Nothing is recorded unless a tensor of t asks for
+  // it, but gradients count as on, so that both passes run the same operations.
   Residual run(at::TensorList t) const {
     const at::AutoGradMode as_in_training(true);
     const Residual x{t[1], has_delta ? t[2] : at::Tensor()};
@@ -82,7 +82,7 @@ struct RecomputedLayer : torch::autograd::Function<RecomputedLayer> {
       if (ctx->needs_input_grad(i)) wanted.push_back(inputs[i].requires_grad_(true));
     const Residual y = static_cast<const LayerCall&>(*capsule).run(inputs);
     const variable_list found = torch::autograd::grad({y.residual, y.delta}, wanted, grads);
-    variable_list out = {at::Tensor()};  // none of the call itself
+    variable_list out = {at::Tensor()};  // the call itself has no gradient
     std::size_t next = 0;
     for (const at::Tensor& input : inputs) out.push_back(input.requires_grad() ? found[next++] : at::Tensor());
     return out;

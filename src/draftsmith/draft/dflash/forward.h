@@ -1,6 +1,6 @@
 // The forward pass of training. Shapes: S context tokens, A blocks of B slots, K taps, H hidden.
 //   c = hidden_norm(fc(taps));  x = embeddings of the blocks;  layers;  hidden = norm(x)
-// The head is the target's and frozen: see loss.h.
+// The head is the target's and is not trained: see loss.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ struct ForwardInputs {
   at::Tensor block_embeddings;  // [A*B, H]: the target's embedding of block_token_ids
   const BlockInputs* blocks = nullptr;
   std::vector<at::Tensor>* layer_outputs = nullptr;  // when set, gets x after each layer
-  bool recompute = false;  // keep a layer's inputs only and compute it again on the way back: less memory, more work
+  bool recompute = false;  // keep only a layer's inputs and recompute it in the backward pass: less memory, more work
 };
 // Hidden states after `norm` [A*B, H] in the compute type; differentiable in the parameters and the taps.
 at::Tensor dflash_forward(const DrafterConfig& config, const DFlashParams& params, const ForwardInputs& inputs,

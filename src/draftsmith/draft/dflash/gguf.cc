@@ -8,19 +8,19 @@
 namespace draftsmith {
 namespace {
 
-// llama.cpp has one flag for all layers.
+// llama.cpp has one causal flag for all layers.
 bool causal_in_all_layers(const DrafterConfig& config) {
   const bool first = config.causal_in_block(config.layer_kinds[0]);
   for (const LayerKind kind : config.layer_kinds) {
     require(config.causal_in_block(kind) == first,
-            "this drafter mixes layers that are causal inside the block (sliding) with layers that are not, which "
-            "llama.cpp's GGUF"
-            " cannot say; export it with --to hf, or train it with all layers of one kind");
+            "this drafter mixes layers that are causal inside the block (sliding) with layers that are not, and "
+            "llama.cpp's GGUF files have one flag for all layers; export it with --to hf, or train it with all layers "
+            "of one kind");
   }
   return first;
 }
 
-// The decoder's table, and what only a drafter has.
+// Names of the decoder's table, and of the parameters that only a drafter has.
 std::string name_in_gguf(const std::string& name) {
   if (name == "fc.weight") return name;
   if (name == "hidden_norm.weight") return "enc.output_norm.weight";

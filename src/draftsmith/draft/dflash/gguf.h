@@ -6,7 +6,8 @@
 
 namespace draftsmith {
 
-// UserError where llama.cpp cannot run the drafter: layers that differ in whether slots see later ones of their block.
+// UserError where llama.cpp cannot run the drafter: some of its layers let slots see later slots of their block, others
+// do not.
 GgufDescription describe_dflash_gguf(const DrafterConfig& config);
 
 }  // namespace draftsmith

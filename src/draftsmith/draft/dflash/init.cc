@@ -24,15 +24,15 @@ class Copier {
     const at::Tensor from = target_weight_(weight);
     const std::string name = gguf_name(weight);
     require(from.defined(), "draft.init: target needs the target's tensor '", name,
-            "', which this model does not have; use draft.init: random");
+            "', which this model does not have; set draft.init to random");
     require(from.sizes() == to.sizes(), "draft.init: target cannot copy '", name, "': it is ", shape_text(from),
-            ", the drafter needs ", shape_text(to), "; leave ", setting,
-            " at the target's size or use draft.init: random");
+            ", but the drafter needs ", shape_text(to), "; leave ", setting,
+            " at the target's size or set draft.init to random");
     to.copy_(from);
   }
 
-  // The target's own scale of normalised heads, or a constant that gives q or k the size they have in the target: for
-  // an input of unit variance and no preferred direction, each output of W has variance sum_i W_i^2.
+  // Copies the target's own scale of normalised heads. Where it has none, a constant makes q or k as large as they are
+  // in the target: for an input of unit variance and no preferred direction, each output of W has variance sum_i W_i^2.
   void copy_head_norm(const DecoderWeight& weight, const at::Tensor& to, const at::Tensor& matrix) const {
     if (target_weight_(weight).defined()) {
       copy(weight, to, "draft.head_dim");
@@ -46,8 +46,8 @@ class Copier {
 };
 
 // The weights of attn_norm go into the columns of q, k and v, and the norm's own become 1. A layer's k_proj and v_proj
-// read the block through its input norm and the context through hidden_norm, which all layers share: so both give what
-// the target's layer gives for the same state.
+// read the block through its input norm and the context through hidden_norm, which all layers share. Folded, both give
+// what the target's layer gives for the same state.
 void copy_layer(const Copier& copier, std::int64_t source, LayerParams& layer) {
   const std::string hidden = "draft.hidden_size", heads = "draft.heads, draft.kv_heads and draft.head_dim",
                     intermediate = "draft.intermediate_size";

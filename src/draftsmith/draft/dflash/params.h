@@ -1,5 +1,5 @@
-// The parameters of a DFlash drafter: fc and its norm read the taps, decoder layers read blocks beside the context, and
-// a last norm stands before the target's head.
+// The parameters of a DFlash drafter: fc and its norm read the taps, decoder layers read the context and the blocks,
+// and a last norm stands before the target's head.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,9 +31,9 @@ void visit_params(Params& params, Visit visit) {
 
 // Names and shapes without memory (meta tensors).
 DFlashParams dflash_shapes(const DrafterConfig& config);
-// fp32, uninitialised.
+// Uninitialised fp32 tensors.
 DFlashParams empty_dflash_params(const DrafterConfig& config);
-// Matrices N(0, 0.02^2) drawn in the order of visit_params, norms 1.
+// Matrices are drawn from N(0, 0.02^2) in the order of visit_params; norms are 1.
 void init_random(DFlashParams& params, Rng& rng);
 
 }  // namespace draftsmith

@@ -22,12 +22,12 @@ DrafterConfig resolve_drafter_config(const RunConfig& config, const DecoderShape
   require(draft.hidden_size == 0 || draft.hidden_size == target.hidden_size, "draft.hidden_size is ", draft.hidden_size,
           " but the target's is ", target.hidden_size, ", and the drafter shares its embedding and head; set it to 0");
   require(draft.vocab_size <= target.vocab_size, "draft.vocab_size is ", draft.vocab_size, " but the target has ",
-          target.vocab_size, " ids; 0 drafts from all of them");
+          target.vocab_size, " ids; lower it, or set it to 0 to draft from all ids");
   require(draft.init.kind != DraftInit::Kind::kTarget || draft.layers <= target.num_layers,
           "draft.init: target copies one target layer for each drafter layer, but draft.layers is ", draft.layers,
           " and the target has ", target.num_layers, "; set draft.init to random or take fewer layers");
   require(mask_token_id >= 0 && mask_token_id < target.vocab_size, "draft.mask_token_id is ", mask_token_id,
-          "; the target's embedding has rows 0 .. ", target.vocab_size - 1);
+          ", but the target's ids are 0 .. ", target.vocab_size - 1, "; choose one of them, or -1");
   const auto or_target = [](auto own, auto targets) { return own != 0 ? own : targets; };
   DrafterConfig out;
   out.family = draft.family;

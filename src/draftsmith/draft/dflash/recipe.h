@@ -1,4 +1,4 @@
-// From a recipe and the target's sizes to the drafter's shape.
+// Derives the drafter's shape from a recipe and the target's sizes.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace draftsmith {
 
-// Every 0 of the configuration becomes the target's value, no taps the default spread. Refuses, by key, what does not
-// fit the target.
+// Every 0 of the configuration becomes the target's value, and an empty list of taps the default spread. A value that
+// does not fit the target is refused by its key.
 DrafterConfig resolve_drafter_config(const RunConfig& config, const DecoderShape& target, std::int32_t mask_token_id);
 
 }  // namespace draftsmith

@@ -44,12 +44,12 @@ at::Tensor DFlashSession::block_embeddings(std::int32_t anchor_token) const {
   return x;
 }
 
-// Whole blocks always: a slot's neighbours are part of what it was trained on, however few drafts are asked for.
+// Always runs a whole block, however few drafts are asked for: a slot was trained with its neighbours.
 at::Tensor DFlashSession::hidden_of_block(std::int32_t anchor_token) {
   const Rope rope = rope_of(config_, next_positions(config_.block_size), place_.device);
   const std::vector<std::int64_t> anchors = {length_}, begins = {0};
   Residual x{block_embeddings(anchor_token), {}};
-  MaskPtr full, sliding;  // once a block, for all layers of a kind
+  MaskPtr full, sliding;  // made once per block for all layers of a kind
   for (std::int64_t i = 0; i < config_.num_layers; ++i) {
     const LayerKind kind = config_.layer_kinds[i];
     MaskPtr& mask = kind == LayerKind::kSliding ? sliding : full;

@@ -1,4 +1,4 @@
-// A DFlash drafter while decoding: keys and values of the context are projected once per committed position and kept.
+// A DFlash drafter while it decodes: keys and values of the context are projected once per committed position and kept.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ namespace draftsmith {
 
 class DFlashSession final : public DraftSession {
  public:
-  // Everything given stays alive as long as the session; matrices and head are in the place's compute type.
+  // All arguments must outlive the session; matrices and head are in the place's compute type.
   DFlashSession(const DrafterConfig& config, const DFlashParams& params, const Place& place, const Frozen& frozen,
                 std::int64_t capacity);
   std::int64_t length() const override { return length_; }

@@ -13,7 +13,7 @@
 
 namespace draftsmith {
 
-// Torch's threads within a scope.
+// One thread of torch within a scope.
 struct OneThread {
   const int before = at::get_num_threads();
   OneThread() { at::set_num_threads(1); }
@@ -109,7 +109,7 @@ inline TestPack pack_of(const DrafterConfig& config, const std::vector<TestDocum
   return out;
 }
 
-// Anchors a with loss_mask[a], loss_mask[a + 1] in document `d` of the pack, shifted by nothing: all of them.
+// All anchors a of document `d` of the pack: loss_mask[a] and loss_mask[a + 1] are set.
 inline std::vector<std::int64_t> all_anchors(const Pack& pack, std::size_t d) {
   const DocumentSpan& span = pack.documents[d];
   std::vector<std::int64_t> anchors;
