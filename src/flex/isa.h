@@ -13,7 +13,7 @@ inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::
 std::string_view name_of(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);
 
-// Whether this machine can run it.
+// Tells whether this machine can run it.
 bool is_supported(Isa isa);
 // The best instruction set that this machine can run; the environment's FLEX_ISA (scalar, avx2, avx512, avx512_bf16)
 // chooses another. Throws flex::Error for an unknown name, and for a set that this machine lacks.

@@ -23,7 +23,7 @@ struct PairGemm {
   std::int64_t scratch_size(std::int64_t columns) const;
 };
 
-// Whether this processor has the kernels, and whether they take that width.
+// Tells whether this processor has the kernels, and whether they take that width.
 bool has_pair_gemm(std::int64_t in);
 
 // Computes columns begin .. end - 1 of y = x W^T. begin is a multiple of kPairGemmColumns; columns beyond `out` do not

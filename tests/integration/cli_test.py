@@ -58,9 +58,9 @@ class Smoke(unittest.TestCase):
         self.assertIn("ok     no gradient crosses documents", text)
         self.assertNotIn("FAILED", text)
 
-    def test_a_whole_row(self):
+    def test_a_whole_pack(self):
         text, _ = run("smoke", "--rows", "300", "--anchors", "20", *self.words(*SMALL))
-        self.assertRegex(text, r"row of 300 +300 +20 ")
+        self.assertRegex(text, r"pack of 300 +300 +20 ")
 
     def test_a_size_that_is_missing_is_named(self):
         _, error = run("smoke", *self.words(*SMALL, "draft.head_dim=0"), code=1)

@@ -39,7 +39,7 @@ Pack read_pack(const SafetensorsFile& file, const DrafterConfig& config) {
     require(tokens[i] >= 0 && tokens[i] < config.vocab_size, file.path().string(), ": 'input.token_ids' holds ",
             tokens[i], ", outside the vocabulary of ", config.vocab_size);
     require(documents[i] >= -1 && documents[i] < pack.length, file.path().string(), ": 'input.document_ids' holds ",
-            documents[i], ", which is no document of a row of ", pack.length);
+            documents[i], ", which is no document of a pack of ", pack.length);
     pack.token_ids.push_back(static_cast<std::int32_t>(tokens[i]));
     pack.document_ids.push_back(static_cast<std::int32_t>(documents[i]));
     pack.loss_mask.push_back(loss_mask.const_data_ptr<float>()[i] > 0 ? 1 : 0);

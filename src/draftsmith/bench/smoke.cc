@@ -54,7 +54,7 @@ class Smoke {
     report_.parameters = num_parameters(drafter_);
     for (const Param& param : drafter_.params()) param.tensor.set_requires_grad(true);
     if (options_.row_tokens > 0) {
-      pass("row of " + std::to_string(options_.row_tokens), make_batch(four_documents(options_.row_tokens)),
+      pass("pack of " + std::to_string(options_.row_tokens), make_batch(four_documents(options_.row_tokens)),
            /*recompute=*/true);
     } else {
       apart_and_alike(make_batch({50, 30}));
@@ -264,7 +264,7 @@ SmokeReport smoke(const RunConfig& config, const DrafterConfig& drafter, const S
 }
 
 SmokeReport smoke(Drafter& drafter, const Frozen& frozen, const RunConfig& config, const SmokeOptions& options) {
-  require(options.row_tokens == 0 || options.row_tokens >= 16, "a row of ", options.row_tokens,
+  require(options.row_tokens == 0 || options.row_tokens >= 16, "a pack of ", options.row_tokens,
           " tokens is too short for four documents; give at least 16");
   return Smoke(drafter, frozen, config, options).run();
 }

@@ -44,7 +44,7 @@ TEST(Smoke, ASmallDrafterPasses) {
   }
 }
 
-TEST(Smoke, AWholeRowPassesWithASmallerVocabulary) {
+TEST(Smoke, AWholePackPassesWithASmallerVocabulary) {
   RunConfig config = small_recipe();
   config.draft.vocab_size = 100;
   const SmokeReport report = smoke(config, drafter_config_without_target(config), {.row_tokens = 200, .anchors = 30});

@@ -29,7 +29,7 @@ void skip(PendingDocument& pending, const std::string& reason, const std::string
   pending.document = {};
 }
 
-// Whether an answer may follow: a user has spoken and has not been answered.
+// Tells whether an answer may follow: a user has spoken and has not been answered.
 bool is_asked(const std::vector<ChatMessage>& messages) {
   for (auto message = messages.rbegin(); message != messages.rend() && message->role != "assistant"; ++message) {
     if (message->role == "user") return true;
@@ -159,7 +159,7 @@ bool survives_as_text(const PendingDocument& pending, const Supervisor& supervis
   try {
     const SupervisedTokens again = supervisor.supervise(
         pending.conversation.messages, pending.conversation.cut ? LastAnswer::kCut : LastAnswer::kComplete);
-    // What stands after the last supervised token (a newline) is not part of a generated document.
+    // The newline after the last supervised token is not part of a generated document.
     const auto end_of = [](const SupervisedTokens& all) {
       return all.loss_mask.rend() - std::find(all.loss_mask.rbegin(), all.loss_mask.rend(), std::uint8_t{1});
     };

@@ -15,7 +15,7 @@
 
 namespace draftsmith {
 
-// What the target says to a prompt: its tokens as generated, the end token included when it came.
+// The target's answer to a prompt: its tokens as generated, the end token included when it came.
 struct Answer {
   std::vector<std::int32_t> tokens;
   bool ended = false;
@@ -48,7 +48,7 @@ struct AnswerOptions {
 void answer_documents(std::span<PendingDocument* const> pending, const AnswerOptions& options,
                       const Tokenizer& tokenizer, const Supervisor& supervisor, const AnswerFn& answer);
 
-// Whether the conversation, prepared again from its text, gives the tokens that the document has now.
+// Tells whether the conversation, prepared again from its text, gives the tokens that the document has now.
 bool survives_as_text(const PendingDocument& pending, const Supervisor& supervisor);
 
 }  // namespace draftsmith

@@ -1,4 +1,4 @@
-// What prepare counts, and what it tells the user at its end.
+// The counts of prepare, and the summary that it gives the user at its end.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,8 @@ class Supervisor {
   SupervisedTokens supervise(std::span<const ChatMessage> messages,
                              LastAnswer last_answer = LastAnswer::kComplete) const;
 
-  // What the model is given to answer `messages`: the rendered text with the generation prompt. Answers that are
-  // already among the messages are supervised.
+  // Gives the tokens that the model is given to answer `messages`: the rendered text with the generation prompt.
+  // Answers that are already among the messages are supervised.
   SupervisedTokens prompt(std::span<const ChatMessage> messages) const;
 
   // For an answer kept as token ids: the tokens that follow it (and its end-of-turn) up to the next generation prompt.

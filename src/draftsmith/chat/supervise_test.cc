@@ -1,4 +1,4 @@
-// What is supervised: the assistant's tokens and their end-of-turn, whatever the template looks like.
+// The assistant's tokens and their end-of-turn are supervised, whatever the template looks like.
 #include "draftsmith/chat/supervise.h"
 
 #include <gtest/gtest.h>

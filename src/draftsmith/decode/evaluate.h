@@ -1,10 +1,10 @@
 // Measures a drafter on held-out prompts, which are decoded plainly and with it: tau over steps and over requests, for
 // all prompts and for each kind, acceptance per slot, the speed of both, and whether the output stayed the target's.
 //
-// What lossless means with floating point: noise is the largest difference of a logit between the one-token and the
-// block passes at the same positions of this run. The place where the ids of the two decodings first differ is a tie
-// when the plain pass's two best logits are within 2 x noise and noise <= 0.5; the rest of that request is then not
-// compared. Any other difference is a failure.
+// With floating point, lossless means the following. Noise is the largest difference of a logit between the one-token
+// and the block passes at the same positions of this run. The place where the ids of the two decodings first differ is
+// a tie when the plain pass's two best logits are within 2 x noise and noise <= 0.5; the rest of that request is then
+// not compared. Any other difference is a failure.
 #pragma once
 
 #include <cstdint>

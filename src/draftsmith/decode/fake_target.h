@@ -14,9 +14,9 @@
 
 namespace draftsmith {
 
-// What `action` refuses with: its UserError's text; "" when it throws none.
+// The text of the UserError that `action` throws; "" when it throws none.
 std::string error_of(const std::function<void()>& action);
-// Whether `text` holds both parts.
+// Tells whether `text` holds both parts.
 bool says(const std::string& text, const std::string& part1, const std::string& part2);
 
 class TableTarget final : public Target {
@@ -40,7 +40,7 @@ class TableTarget final : public Target {
 
   TargetInfo info_;
   std::map<std::int32_t, std::int32_t> next_;
-  // What is added to the logits of a pass of n tokens, for the row that chooses the token at `position`.
+  // Numbers that are added to the logits of a pass of n tokens, for the row that chooses the token at `position`.
   std::function<void(std::int64_t n, std::int64_t position, float* row)> disturb;
 
  private:

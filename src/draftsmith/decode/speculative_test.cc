@@ -132,7 +132,7 @@ TEST(Decoding, ADrafterOfAnotherTargetIsRefused) {
   target.info_.num_layers = 6;
   reconfigure(drafter, [](DrafterConfig& c) { c.mask_token_id = 24; });
   EXPECT_TRUE(says(error_of([&] { SpeculativeDecoder(target, drafter, Place{.compute = at::kFloat}); }),
-                   "mask token 24", "24 rows"));
+                   "mask token 24", "the 24 ids of chain"));
 }
 
 TEST(GreedyChoices, TakeTheFirstLargest) {

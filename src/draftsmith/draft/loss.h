@@ -41,7 +41,7 @@ struct LossResult : LossSums {
   at::Tensor grad_hidden;              // d loss_sum / d hidden [A*B, H], hidden's type; undefined under NoGradGuard
 };
 
-// What the slots of A blocks should say; arrays of [A, B] are row-major.
+// The labels of the slots of A blocks; arrays of [A, B] are row-major.
 struct BlockLabels {
   std::int64_t num_blocks = 0;
   std::int64_t block_size = 0;

@@ -95,7 +95,7 @@ void set_keys(gguf_context* out, const GgufDescription& drafter, const GgufFile&
   set_u32(out, "general.quantization_version", GGML_QNT_VERSION);
 }
 
-// What the file holds: our name for messages, llama.cpp's, and the type it is stored in.
+// A tensor of the file: our name for messages, llama.cpp's name, and the type that it is stored in.
 struct FileTensor {
   std::string ours, name;
   at::Tensor tensor;

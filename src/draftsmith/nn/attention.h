@@ -14,7 +14,7 @@ namespace draftsmith {
 // Differentiable in q, k and v. Keeps the result and the log-sum-exp for backward; scores are never in memory on a CPU.
 at::Tensor attention(const at::Tensor& q_HQD, const at::Tensor& k_HKD, const at::Tensor& v_HKD, const MaskPtr& mask);
 
-// Whether this machine has instructions for products of bf16; performance thresholds for bf16 hold only there.
+// Tells whether this machine has instructions for products of bf16; performance thresholds for bf16 hold only there.
 bool attention_has_bf16_products();
 
 // The name of the kernels, such as "fused kernels (avx512_bf16)".

@@ -9,7 +9,7 @@ namespace draftsmith {
 
 constexpr std::int64_t kFewRows = 8;
 
-// Whether linear_few_rows is quicker than the library, whose own instructions win for bf16 from five rows on.
+// Tells whether linear_few_rows is quicker than the library, whose own instructions win for bf16 from five rows on.
 constexpr bool are_few_rows(std::int64_t rows, at::ScalarType type) {
   return rows >= 1 && rows <= (type == at::kBFloat16 ? 4 : kFewRows);
 }

@@ -16,7 +16,7 @@ enum class Role {
   kTable,   // looked up by id: computed and stored as a matrix, not decayed
 };
 
-// Whether parameters of this role are cast to the compute type and stored in the type that the user chooses.
+// Tells whether parameters of this role are cast to the compute type and stored in the type that the user chooses.
 constexpr bool is_computed(Role role) { return role == Role::kMatrix || role == Role::kTable; }
 
 struct Param {

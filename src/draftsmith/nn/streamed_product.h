@@ -6,7 +6,7 @@
 
 namespace draftsmith {
 
-// Whether there is a kernel for products with `weight` [out, in]: bf16, contiguous, `in` a multiple of 64, and a
+// Tells whether there is a kernel for products with `weight` [out, in]: bf16, contiguous, `in` a multiple of 64, and a
 // processor with products of bf16 pairs. Ask once for a matrix and keep the answer: the products do not ask again.
 bool can_stream(const at::Tensor& weight);
 

@@ -15,7 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What the layers of a training pass share besides the residual stream.
+// The inputs that the layers of a training pass share, besides the residual stream.
 struct PassInputs {
   DrafterConfig config;
   Rope rope;  // for the context's positions, then the blocks'

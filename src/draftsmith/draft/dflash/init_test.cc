@@ -119,7 +119,8 @@ TEST(InitFromTarget, OtherShapesAndMissingTensorsAreRefusedInWords) {
   };
   DrafterConfig wide = config;
   wide.intermediate_size = 96;
-  EXPECT_NE(refusal(wide).find("'blk.3.ffn_gate.weight': it is 80 x 48, the drafter needs 96 x 48"), std::string::npos);
+  EXPECT_NE(refusal(wide).find("'blk.3.ffn_gate.weight': it is 80 x 48, but the drafter needs 96 x 48"),
+            std::string::npos);
   weights.erase("blk.4.ffn_up.weight");
   EXPECT_NE(refusal(config).find("'blk.4.ffn_up.weight', which this model does not have"), std::string::npos);
 }

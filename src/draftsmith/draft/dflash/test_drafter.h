@@ -121,7 +121,7 @@ inline std::vector<std::int64_t> all_anchors(const Pack& pack, std::size_t d) {
 
 inline const Place kFloatPlace{.compute = at::kFloat};
 
-// What the objective gives for a pack, with the target's embedding as its head.
+// The results of the objective for a pack, with the target's embedding as its head.
 struct Outcome {
   LossSums sums;
   at::Tensor hidden;                  // [A*B, H]
