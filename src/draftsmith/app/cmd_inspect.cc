@@ -93,8 +93,7 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
   const DrafterConfig& c = drafter.config();
   const std::int64_t parameters = num_parameters(*drafter.drafter);
   const bool checkpoint = fs::exists(folder / "state.json");
-  fmt::print("{}: {}\n", folder.string(),
-             checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a drafter");
+  fmt::print("{}: {}\n", folder.string(), checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a drafter");
   row("parameters", fmt::format("{} ({})", count_text(static_cast<double>(parameters)), parameters));
   row("layers", fmt::format("{}, hidden {}, MLP {}", c.num_layers, c.hidden_size, c.intermediate_size));
   row("heads", fmt::format("{} query, {} key/value, of {}", c.num_heads, c.num_kv_heads, c.head_dim));

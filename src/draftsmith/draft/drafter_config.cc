@@ -31,10 +31,9 @@ std::string architectures_text() {
 
 DrafterFamily family_of(const JsonKeys& keys) {
   if (!keys.has("architectures")) return DrafterFamily::kDFlash;
-  const json& list = keys.get("architectures");
-  require(list.is_array() && list.size() == 1 && list[0].is_string(), keys.name("architectures"),
-          " must be a list of one name");
-  const auto name = list[0].get<std::string>();
+  const std::vector<std::string> names = keys.texts("architectures");
+  require(names.size() == 1, keys.name("architectures"), " must be a list of one name");
+  const std::string& name = names.front();
   const auto family = family_of_architecture(name);
   require(family.has_value(), keys.name("architectures"), " is '", name,
           "', which is no drafter that can be read; known are ", architectures_text());
@@ -90,11 +89,11 @@ void read_layers(const JsonKeys& keys, const JsonKeys& dflash, DrafterConfig& co
   config.layer_kinds.assign(static_cast<std::size_t>(config.num_layers), LayerKind::kFull);
   const bool window_off = keys.has("use_sliding_window") && !keys.flag("use_sliding_window");
   if (keys.has("layer_types")) {
-    const json& types = keys.get("layer_types");
-    require(types.is_array() && types.size() == config.layer_kinds.size(), keys.name("layer_types"), " must list ",
-            config.num_layers, " layers, as 'num_hidden_layers' says");
+    const std::vector<std::string> types = keys.texts("layer_types");
+    require(types.size() == config.layer_kinds.size(), keys.name("layer_types"), " must list ", config.num_layers,
+            " layers, as 'num_hidden_layers' says");
     for (std::size_t i = 0; i < types.size(); ++i) {
-      const std::string type = types[i].is_string() ? types[i].get<std::string>() : types[i].dump();
+      const std::string& type = types[i];
       require(type == "full_attention" || type == "sliding_attention", keys.name("layer_types"), " holds '", type,
               "'; known are 'full_attention' and 'sliding_attention'");
       if (type == "sliding_attention") config.layer_kinds[i] = LayerKind::kSliding;
@@ -215,14 +214,7 @@ void check_drafter_config(const DrafterConfig& c) {
 }
 
 DrafterConfig drafter_config_from_json(const std::string& text, const std::string& file_name) {
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (const json::parse_error& error) {
-    fail(file_name, " is not valid JSON from byte ", error.byte, " on; it is damaged or cut off");
-  }
-  require(document.is_object(), file_name, " must hold a JSON object");
-  const DrafterConfig config = config_of(JsonKeys(document, "", file_name));
+  const DrafterConfig config = config_of(JsonKeys(text, file_name));
   try {
     check_drafter_config(config);
   } catch (const UserError& error) {

@@ -64,7 +64,8 @@ TEST(DrafterConfigJson, TheArchitectureChoosesTheFamily) {
   EXPECT_NE(refusal_with({{"architectures", {"Qwen3DSparkModel"}}})
                 .find("'architectures' is 'Qwen3DSparkModel', which is no drafter that can be read"),
             std::string::npos);
-  EXPECT_NE(refusal_with({{"architectures", "DFlashDraftModel"}}).find("list of one name"), std::string::npos);
+  EXPECT_NE(refusal_with({{"architectures", "DFlashDraftModel"}}).find("list of strings"), std::string::npos);
+  EXPECT_NE(refusal_with({{"architectures", {"A", "B"}}}).find("list of one name"), std::string::npos);
   EXPECT_EQ(family_of_architecture("DFlashDraftModel"), DrafterFamily::kDFlash);
   EXPECT_FALSE(family_of_architecture("LlamaForCausalLM").has_value());
 }

@@ -149,8 +149,7 @@ TEST(HfFolder, AFolderThatIsNoExportIsNeverReplaced) {
   EXPECT_USER_ERROR(export_hf(drafter, folder / "out", StoredType::kFloat32), "notes.txt", "no export wrote");
   fs::create_directories(folder / "model");
   std::ofstream(folder / "model" / "config.json") << R"({"architectures": ["LlamaForCausalLM"]})";
-  EXPECT_USER_ERROR(export_hf(drafter, folder / "model", StoredType::kFloat32), "config.json",
-                    "not a drafter's");
+  EXPECT_USER_ERROR(export_hf(drafter, folder / "model", StoredType::kFloat32), "config.json", "not a drafter's");
   std::ofstream(folder / "file") << "x";
   EXPECT_USER_ERROR(export_hf(drafter, folder / "file", StoredType::kFloat32), "file", "is no folder");
   fs::create_directories(folder / "empty");

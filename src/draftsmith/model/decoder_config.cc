@@ -1,7 +1,8 @@
 #include "draftsmith/model/decoder_config.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/choices.h"
@@ -32,10 +33,9 @@ constexpr Architecture kArchitectures[] = {
 };
 
 const Architecture& architecture_of(const JsonKeys& keys) {
-  const nlohmann::json& list = keys.get("architectures");
-  require(list.is_array() && list.size() == 1 && list[0].is_string(), keys.name("architectures"),
-          " must be a list of one name");
-  const auto name = list[0].get<std::string>();
+  const std::vector<std::string> names = keys.texts("architectures");
+  require(names.size() == 1, keys.name("architectures"), " must be a list of one name");
+  const std::string& name = names.front();
   std::string known;
   for (const Architecture& architecture : kArchitectures) {
     if (name == architecture.name) return architecture;
@@ -45,7 +45,7 @@ const Architecture& architecture_of(const JsonKeys& keys) {
 }
 
 void refuse_unsupported(const JsonKeys& keys) {
-  const std::string activation = keys.has("hidden_act") ? keys.text("hidden_act") : "silu";
+  const std::string activation = keys.text("hidden_act", "silu");
   require(activation == "silu", keys.name("hidden_act"), " is '", activation, "'; only 'silu' is supported");
   require(!keys.flag("mlp_bias", false), keys.name("mlp_bias"), " is true; an MLP with biases is not supported");
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
@@ -54,9 +54,9 @@ void refuse_unsupported(const JsonKeys& keys) {
   require(window_off || !keys.has("sliding_window"), keys.name("sliding_window"),
           ": layers with a sliding window are not supported");
   if (!keys.has("layer_types")) return;
-  for (const nlohmann::json& type : keys.get("layer_types"))
-    require(type == "full_attention", keys.name("layer_types"), " holds ", type.dump(),
-            "; only \"full_attention\" is supported");
+  for (const std::string& type : keys.texts("layer_types"))
+    require(type == "full_attention", keys.name("layer_types"), " holds '", type,
+            "'; only 'full_attention' is supported");
 }
 
 // transformers writes `rope_type`, and `type` in older files.
@@ -140,9 +140,7 @@ RopeScaling read_rope_scaling(const JsonKeys& keys, std::int64_t context_length)
 }
 
 DecoderConfig decoder_config_from_json(const std::string& text, const std::string& file_name) {
-  const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  require(document.is_object(), file_name, " must hold a JSON object");
-  const JsonKeys keys(document, "", file_name);
+  const JsonKeys keys(text, file_name);
   const Architecture& architecture = architecture_of(keys);
   refuse_unsupported(keys);
   DecoderConfig out;

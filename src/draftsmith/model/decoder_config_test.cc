@@ -92,14 +92,14 @@ TEST(DecoderConfig, WhatTheLayerDoesNotComputeIsRefusedByName) {
   const auto expect = [](const json& change, const std::string& words) {
     const std::string text = refusal("LlamaForCausalLM", change);
     EXPECT_NE(text.find(words), std::string::npos) << text;
-    EXPECT_TRUE(text.starts_with("config.json")) << text;
+    EXPECT_TRUE(text.starts_with("config.json: ")) << text;
   };
   expect({{"architectures", {"GemmaForCausalLM"}}},
          "'architectures' is 'GemmaForCausalLM'; known are LlamaForCausalLM");
   expect({{"hidden_act", "gelu"}}, "'hidden_act' is 'gelu'");
   expect({{"mlp_bias", true}}, "'mlp_bias'");
   expect({{"sliding_window", 4096}}, "'sliding_window'");
-  expect({{"layer_types", {"full_attention", "linear_attention"}}}, "holds \"linear_attention\"");
+  expect({{"layer_types", {"full_attention", "linear_attention"}}}, "holds 'linear_attention'");
   expect({{"final_logit_softcapping", 30.0}}, "'final_logit_softcapping'");
   expect({{"rope_scaling", {{"rope_type", "longrope"}}}}, "'rope_scaling.rope_type' is 'longrope'");
   expect({{"rope_scaling", {{"rope_type", "linear"}}}}, "'rope_scaling.factor' is missing");

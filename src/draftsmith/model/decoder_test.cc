@@ -13,6 +13,7 @@
 #include <ATen/ops/tril.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <string>
@@ -23,7 +24,6 @@
 #include "draftsmith/model/layer_names.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/safetensors.h"
-#include "flex/mask.h"
 
 namespace draftsmith {
 namespace {
@@ -57,10 +57,7 @@ std::vector<std::int64_t> positions_to(std::int64_t length) {
 Residual causal_layer(const DecoderShape& shape, const LayerParams& layer, const Residual& x) {
   const std::int64_t length = x.residual.size(0);
   const Rope rope = rope_of(shape, positions_to(length));
-  const MaskPtr mask = make_mask(flex::Causal{}, {.num_queries = length,
-                                                  .num_keys = length,
-                                                  .num_context = length,
-                                                  .group = shape.num_heads / shape.num_kv_heads});
+  const MaskPtr mask = causal_mask(length, shape.num_heads / shape.num_kv_heads);
   const auto keys = [&](const at::Tensor& u) { return key_value(shape, layer, u, rope); };
   return layer_forward(shape, layer, x, {rope, mask, keys}, at::kFloat);
 }

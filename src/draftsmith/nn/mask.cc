@@ -6,6 +6,10 @@
 
 namespace draftsmith {
 
+MaskPtr causal_mask(std::int64_t length, std::int64_t group) {
+  return make_mask(flex::Causal{}, {.num_queries = length, .num_keys = length, .num_context = length, .group = group});
+}
+
 at::Tensor dense_mask(const flex::BlockMask& mask) {
   const flex::BlockMaskShape& shape = mask.shape();
   DRAFTSMITH_ASSERT(mask.num_planes() == 1);

@@ -26,6 +26,9 @@ MaskPtr make_mask(const M& mask, const MaskShape& shape) {
                                     .tile_rows = flex::tile_rows_for(shape.group)}));
 }
 
+// One document of `length` tokens: each sees itself and all before it.
+MaskPtr causal_mask(std::int64_t length, std::int64_t group);
+
 // Gives a mask that is the same for all batches and heads as bool [Q, K] on the CPU.
 at::Tensor dense_mask(const flex::BlockMask& mask);
 

@@ -1,79 +1,44 @@
-// Reads a JSON object that someone else wrote.
+// Reads a JSON object that someone else wrote, such as a model's config.json.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
-
-#include "draftsmith/base/check.h"
 
 namespace draftsmith {
 
 // An object of a JSON file, read key by key. Errors name file and key; a null counts as absent.
 class JsonKeys {
  public:
-  JsonKeys(const nlohmann::json& object, std::string where, std::string file)
-      : object_(object), where_(std::move(where)), file_(std::move(file)) {}
+  // UserError when `text` is not JSON or no object.
+  JsonKeys(const std::string& text, const std::string& file);
 
-  bool has(const std::string& key) const { return find(key) != nullptr; }
+  bool has(const std::string& key) const;
   // "config.json: 'rope_parameters.factor'", for messages.
-  std::string name(const std::string& key) const { return file_ + ": '" + where_ + key + "'"; }
+  std::string name(const std::string& key) const;
 
-  const nlohmann::json* find(const std::string& key) const {
-    const auto it = object_.find(key);
-    return it == object_.end() || it->is_null() ? nullptr : &*it;
-  }
-  const nlohmann::json& get(const std::string& key) const {
-    const nlohmann::json* value = find(key);
-    require(value != nullptr, name(key), " is missing");
-    return *value;
-  }
-  std::int64_t integer(const std::string& key) const { return to_integer(get(key), key); }
-  std::int64_t integer(const std::string& key, std::int64_t fallback) const {
-    return has(key) ? integer(key) : fallback;
-  }
-  double number(const std::string& key) const {
-    const nlohmann::json& value = get(key);
-    require(value.is_number() && std::isfinite(value.get<double>()), name(key), " must be a number");
-    return value.get<double>();
-  }
-  double number(const std::string& key, double fallback) const { return has(key) ? number(key) : fallback; }
-  bool flag(const std::string& key) const {
-    require(get(key).is_boolean(), name(key), " must be true or false");
-    return get(key).get<bool>();
-  }
-  bool flag(const std::string& key, bool fallback) const { return has(key) ? flag(key) : fallback; }
-  std::string text(const std::string& key) const {
-    require(get(key).is_string(), name(key), " must be a string");
-    return get(key).get<std::string>();
-  }
-  std::vector<std::int64_t> integers(const std::string& key) const {
-    require(get(key).is_array(), name(key), " must be a list of whole numbers");
-    std::vector<std::int64_t> list;
-    for (const nlohmann::json& element : get(key)) list.push_back(to_integer(element, key));
-    return list;
-  }
+  // UserError when the key is missing (unless there is a fallback) or of another type.
+  std::int64_t integer(const std::string& key) const;
+  std::int64_t integer(const std::string& key, std::int64_t fallback) const;
+  double number(const std::string& key) const;  // finite
+  double number(const std::string& key, double fallback) const;
+  bool flag(const std::string& key) const;
+  bool flag(const std::string& key, bool fallback) const;
+  std::string text(const std::string& key) const;
+  std::string text(const std::string& key, const std::string& fallback) const;
+  std::vector<std::int64_t> integers(const std::string& key) const;
+  std::vector<std::string> texts(const std::string& key) const;
   // The object under `key`; an empty one when absent.
-  JsonKeys object(const std::string& key) const {
-    static const nlohmann::json kEmpty = nlohmann::json::object();
-    const nlohmann::json* value = find(key);
-    require(value == nullptr || value->is_object(), name(key), " must be an object");
-    return JsonKeys(value != nullptr ? *value : kEmpty, where_ + key + ".", file_);
-  }
+  JsonKeys object(const std::string& key) const;
 
  private:
-  std::int64_t to_integer(const nlohmann::json& value, const std::string& key) const {
-    require(value.is_number_integer(), name(key), " must hold whole numbers");
-    require(!value.is_number_unsigned() ||
-                value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()),
-            name(key), " is too large");
-    return value.get<std::int64_t>();
-  }
-  const nlohmann::json& object_;
+  struct Value;  // what a key holds
+  JsonKeys(std::shared_ptr<const Value> object, std::string where, std::string file);
+  Value get(const std::string& key) const;
+  std::int64_t to_integer(const Value& value, const std::string& key) const;
+
+  std::shared_ptr<const Value> object_;
   std::string where_, file_;
 };
 
