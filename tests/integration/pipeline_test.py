@@ -137,7 +137,7 @@ class Pipeline(unittest.TestCase):
         self.assertEqual(config["dflash_config"]["block_size"], BLOCK)
         self.assertEqual(len(tensors_of(self.folder / "hf" / "model.safetensors")), 11 * 2 + 3 + 2)  # the head's rows, d2t
         self.assertIn("DFlash drafter for llama.cpp", run("inspect", self.folder / "drafter.gguf")[0])
-        self.assertIn("DFlash drafter", run("inspect", self.folder / "hf")[0])
+        self.assertRegex(run("inspect", self.folder / "hf")[0], r"a drafter\n +family +dflash\n")
         self.assertIn("checkpoint", run("inspect", self.run_folder)[0])
         self.assertIn(f"{TRAIN_LINES} documents", run("inspect", self.data)[0])
 

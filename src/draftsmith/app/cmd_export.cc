@@ -11,6 +11,7 @@
 #include "draftsmith/app/drafter_paths.h"
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/target_fit.h"
 #include "draftsmith/export/gguf_file.h"
 #include "draftsmith/export/hf_folder.h"
 #include "draftsmith/target/open.h"
@@ -28,10 +29,11 @@ at::Tensor head_rows(const ExportArguments& arguments, const LoadedDrafter& draf
   if (drafter.vocab.whole()) return {};
   const auto model = target_path(arguments.model, find_drafter_folder(arguments.drafter));
   const auto [tensor, head] = read_head(model);
-  require(head.size(0) == drafter.config().vocab_size && head.size(1) == drafter.config().hidden_size, model.string(),
-          ": tensor '", tensor, "' is ", head.size(0), " x ", head.size(1), ", but the drafter was trained for ",
-          drafter.config().vocab_size, " x ", drafter.config().hidden_size,
-          "; give the target that it was trained for with --model");
+  check_fits_target(drafter.config(), {.name = text_of(model.string(), " (tensor '", tensor, "')"),
+                                       .hidden_size = head.size(1),
+                                       .num_layers = std::nullopt,
+                                       .vocab_size = head.size(0),
+                                       .num_tokens = head.size(0)});
   return draft_head(head, drafter.vocab);
 }
 

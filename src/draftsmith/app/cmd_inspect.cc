@@ -35,12 +35,6 @@ std::string joined(const List& list) {
   return "[" + text + "]";
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const auto size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
-}
-
 // ---- GGUF -----------------------------------------------------------------------------------------------------
 
 std::string value_text(const GgufValue& value) {
@@ -94,6 +88,7 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
   const std::int64_t parameters = num_parameters(*drafter.drafter);
   const bool checkpoint = fs::exists(folder / "state.json");
   fmt::print("{}: {}\n", folder.string(), checkpoint ? "a checkpoint (it is also a loadable drafter)" : "a drafter");
+  row("family", name_of(c.family));
   row("parameters", fmt::format("{} ({})", count_text(static_cast<double>(parameters)), parameters));
   row("layers", fmt::format("{}, hidden {}, MLP {}", c.num_layers, c.hidden_size, c.intermediate_size));
   row("heads", fmt::format("{} query, {} key/value, of {}", c.num_heads, c.num_kv_heads, c.head_dim));
@@ -113,8 +108,7 @@ void inspect_drafter(const fs::path& folder, bool all_tensors) {
     row("seed", std::to_string(state.seed));
   }
   if (!all_tensors) return;
-  for (const Param& param : drafter.drafter->params())
-    row(param.name, shape_text({param.tensor.sizes().begin(), param.tensor.sizes().end()}));
+  for (const Param& param : drafter.drafter->params()) row(param.name, shape_text(param.tensor.sizes()));
 }
 
 // ---- data -------------------------------------------------------------------------------------------------------

@@ -36,4 +36,13 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::string gigabytes_text(std::int64_t bytes) { return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9); }
 
+std::string value_text(double value) { return fmt::format("{}", value); }
+
+std::string value_text(const std::vector<std::int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+
+std::string shape_text(std::span<const std::int64_t> sizes) {
+  if (sizes.empty()) return "scalar";
+  return fmt::format("{}", fmt::join(sizes, " x "));
+}
+
 }  // namespace draftsmith

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace draftsmith {
 namespace {
 
@@ -35,6 +37,19 @@ TEST(BytesText, IsInMegabytesUpToTenGigabytes) {
   EXPECT_EQ(bytes_text(10'000'000'000), "10.0 GB");
   EXPECT_EQ(gigabytes_text(812'400'000), "0.81 GB");
   EXPECT_EQ(gigabytes_text(12'350'000'001), "12.35 GB");
+}
+
+TEST(Words, ShapesAreProducts) {
+  EXPECT_EQ(shape_text(std::vector<std::int64_t>{3, 5}), "3 x 5");
+  EXPECT_EQ(shape_text({}), "scalar");
+}
+
+TEST(Words, ValuesAreAsAPersonWritesThem) {
+  EXPECT_EQ(value_text(6e-4), "0.0006");
+  EXPECT_EQ(value_text(0.1), "0.1");
+  EXPECT_EQ(value_text(std::int64_t{-3}), "-3");
+  EXPECT_EQ(value_text(true), "true");
+  EXPECT_EQ(value_text(std::vector<std::int64_t>{1, 8}), "[1, 8]");
 }
 
 }  // namespace

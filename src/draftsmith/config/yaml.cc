@@ -144,8 +144,11 @@ bool with_field(RunConfig& config, const std::string& name, Use use) {
   return found;
 }
 
-// A key of runs written before; it is read where it asks for what is now always so.
-constexpr const char* kRetiredAttention = "train.attention";
+// Keys of earlier versions. They are read where they ask for what is now always so.
+struct RetiredKey {
+  const char *name, *still_true, *why;
+};
+constexpr RetiredKey kRetiredKeys[] = {{"train.attention", "fused", "attention always runs on the fused kernels"}};
 
 void set_field(RunConfig& config, const std::string& name, const YAML::Node& value, const std::string& where) {
   const bool found = with_field(config, name, [&](auto& field) {
@@ -158,10 +161,10 @@ void set_field(RunConfig& config, const std::string& name, const YAML::Node& val
       throw UsageError(text_of(where, ": ", name, " must be ", what_it_is(field), ", not ", shown(found_in(value))));
   });
   if (found) return;
-  if (name == kRetiredAttention) {
-    if (value.IsScalar() && value.Scalar() == "fused") return;
-    throw UsageError(
-        text_of(where, ": ", name, " is gone: attention always runs on the fused kernels; remove the key"));
+  for (const RetiredKey& key : kRetiredKeys) {
+    if (name != key.name) continue;
+    if (value.IsScalar() && value.Scalar() == key.still_true) return;
+    throw UsageError(text_of(where, ": ", name, " is gone: ", key.why, "; remove the key"));
   }
   throw UsageError(text_of(where, ": unknown key ", shown(name), suggestion(name, known_names().keys)));
 }

@@ -9,7 +9,8 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/stopwatch.h"
-#include "draftsmith/model/tap_rules.h"
+#include "draftsmith/draft/loss_rows.h"
+#include "draftsmith/draft/target_fit.h"
 
 namespace draftsmith {
 namespace {
@@ -69,14 +70,8 @@ double DecodeResult::tokens_per_second() const {
 }
 
 std::vector<std::int32_t> greedy_choices(const at::Tensor& logits) {
-  const at::Tensor rows = logits.contiguous();
-  const std::int64_t n = rows.size(0), vocab = rows.size(1);
-  std::vector<std::int32_t> choices;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float* row = rows.const_data_ptr<float>() + i * vocab;
-    choices.push_back(static_cast<std::int32_t>(std::max_element(row, row + vocab) - row));
-  }
-  return choices;
+  const std::vector<std::int64_t> best = best_rows(logits);
+  return {best.begin(), best.end()};
 }
 
 DecodeResult decode_plain(Target& target, std::span<const std::int32_t> prompt, const DecodeOptions& options) {
@@ -101,20 +96,6 @@ DecodeResult decode_plain(Target& target, std::span<const std::int32_t> prompt, 
   return std::move(out.result);
 }
 
-void check_drafter_fits(const TargetInfo& target, const DrafterConfig& config) {
-  const auto same = [&](const char* what, std::int64_t ours, std::int64_t theirs) {
-    require(ours == theirs, "the drafter was trained for a target with ", what, " ", ours, ", but ", target.name,
-            " has ", theirs, "; give the target that it was trained for");
-  };
-  same("width", config.hidden_size, target.hidden_size);
-  same("number of layers", config.num_target_layers, target.num_layers);
-  same("vocabulary size", config.vocab_size, target.vocab_size);
-  check_taps(config.target_layer_ids, target.num_layers);
-  require(config.mask_token_id >= 0 && config.mask_token_id < target.vocab_size, "the drafter's mask token ",
-          config.mask_token_id, " is not among the ", target.vocab_size, " ids of ", target.name,
-          "; give the target that it was trained for");
-}
-
 struct SpeculativeDecoder::State {
   Target& target;
   std::unique_ptr<const Drafter> drafter;  // matrices in the compute type, cast once for all requests
@@ -130,7 +111,11 @@ SpeculativeDecoder::SpeculativeDecoder(Target& target, const LoadedDrafter& draf
   require(info.can_rewind, info.name, " (", info.architecture,
           ") keeps a recurrent state that cannot be cut back to the accepted tokens, so it cannot be decoded with a"
           " drafter; decode without one");
-  check_drafter_fits(info, drafter.config());
+  check_fits_target(drafter.config(), {.name = info.name,
+                                       .hidden_size = info.hidden_size,
+                                       .num_layers = info.num_layers,
+                                       .vocab_size = info.vocab_size,
+                                       .num_tokens = info.vocab_size});
   state_ = std::make_unique<State>(State{target, drafter.drafter->for_decoding(place),
                                          freeze(target.embedding(), target.head(), drafter.vocab, place)});
 }

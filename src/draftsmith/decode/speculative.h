@@ -50,9 +50,6 @@ struct DecodeResult {
 
 DecodeResult decode_plain(Target& target, std::span<const std::int32_t> prompt, const DecodeOptions& options);
 
-// Refuses a drafter that was trained for another target: its width, depth, taps, vocabulary or mask token differ.
-void check_drafter_fits(const TargetInfo& target, const DrafterConfig& config);
-
 // A drafter with its target, for any number of prompts. Both must outlive it.
 class SpeculativeDecoder {
  public:

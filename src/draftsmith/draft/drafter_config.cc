@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/words.h"
 #include "draftsmith/model/decoder_config.h"
 #include "draftsmith/store/json_keys.h"
 
@@ -146,22 +145,6 @@ DrafterConfig config_of(const JsonKeys& keys) {
   return config;
 }
 
-std::string in_words(const std::string& value) { return value; }
-template <std::integral Number>
-std::string in_words(Number value) {
-  return std::to_string(value);
-}
-std::string in_words(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-std::string in_words(const std::vector<std::int64_t>& values) {
-  std::string out = "[";
-  for (const std::int64_t value : values) out += (out.size() > 1 ? ", " : "") + std::to_string(value);
-  return out + "]";
-}
-
 }  // namespace
 
 const char* architecture_of(DrafterFamily family) {
@@ -269,7 +252,7 @@ std::string drafter_config_to_json(const DrafterConfig& c, const std::string& st
 DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& b, MayDiffer may) {
   DrafterDifference out;
   const auto compare = [&](const char* key, const auto& x, const auto& y) {
-    if (out.key.empty() && x != y) out = {key, in_words(x), in_words(y)};
+    if (out.key.empty() && x != y) out = {key, value_text(x), value_text(y)};
   };
   const auto sliding = [](const DrafterConfig& config) {
     std::vector<std::int64_t> layers;

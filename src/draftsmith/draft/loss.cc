@@ -15,6 +15,7 @@
 #include "draftsmith/base/check.h"
 #include "draftsmith/draft/loss_definition.h"
 #include "draftsmith/draft/loss_rows.h"
+#include "draftsmith/nn/elements.h"
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/product.h"
 #include "draftsmith/nn/step_clock.h"
@@ -44,16 +45,6 @@ std::vector<float> block_weights(const LossOptions& options, const std::vector<f
     weights[j] = static_cast<float>(sum);
   }
   return weights;
-}
-
-// Calls f with the logits as fp32 or as bf16 bits.
-template <class F>
-void with_rows(const at::Tensor& logits, const F& f) {
-  if (logits.scalar_type() == at::kBFloat16) {
-    f(static_cast<std::uint16_t*>(logits.data_ptr()));
-  } else {
-    f(static_cast<float*>(logits.data_ptr()));
-  }
 }
 
 class Pass {
@@ -159,7 +150,7 @@ class Pass {
   void measure(std::vector<LossRow>& rows, const at::Tensor& logits, const at::Tensor& target) const {
     if (!has_kernels(logits)) return definition::measure_rows(rows, logits, target);
     const std::int64_t vocab = logits.size(1);
-    with_rows(logits, [&](auto* data) {
+    with_data(logits, [&](auto* data) {
       const auto* teacher = soft() ? static_cast<decltype(data)>(target.data_ptr()) : data;
       for_rows(logits.size(0), [&](std::int64_t i) {
         LossRow& row = rows[i];
@@ -179,7 +170,7 @@ class Pass {
     const std::int64_t vocab = logits.size(1);
     const auto share = static_cast<float>(options_.soft_share);
     const float* weight = weights.const_data_ptr<float>();
-    with_rows(logits, [&](auto* data) {
+    with_data(logits, [&](auto* data) {
       const auto* teacher = soft() ? static_cast<decltype(data)>(target.data_ptr()) : data;
       for_rows(logits.size(0), [&](std::int64_t i) {
         const LossRow& row = rows[i];

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "draftsmith/nn/elements.h"
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/vec.h"
 
@@ -161,12 +162,6 @@ float divergence(const T* target, float target_log_sum, const T* logits, float l
 
 }  // namespace
 
-std::int64_t row_best(const float* logits, std::int64_t size) {
-  return find(logits, size, largest(logits, size)) % size;
-}
-std::int64_t row_best(const std::uint16_t* logits, std::int64_t size) {
-  return find(logits, size, largest(logits, size)) % size;
-}
 RowFigures row_figures(const float* logits, std::int64_t size, std::int64_t label) {
   return figures(logits, size, label);
 }
@@ -203,12 +198,14 @@ std::vector<std::int64_t> best_rows(const at::Tensor& logits) {
     return {best.const_data_ptr<std::int64_t>(), best.const_data_ptr<std::int64_t>() + best.numel()};
   }
   std::vector<std::int64_t> best;
-  for (std::int64_t i = 0; i < logits.size(0); ++i) {
-    const at::Tensor row = logits.select(0, i);
-    best.push_back(row.scalar_type() == at::kBFloat16
-                       ? row_best(static_cast<const std::uint16_t*>(row.const_data_ptr()), row.numel())
-                       : row_best(row.const_data_ptr<float>(), row.numel()));
-  }
+  const at::Tensor rows = logits.contiguous();
+  const std::int64_t size = rows.size(1);
+  with_data(rows, [&](const auto* data) {
+    for (std::int64_t i = 0; i < rows.size(0); ++i) {
+      const auto* row = data + i * size;
+      best.push_back(find(row, size, largest(row, size)) % size);
+    }
+  });
   return best;
 }
 

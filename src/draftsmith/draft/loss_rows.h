@@ -26,11 +26,7 @@ struct LossRow {
 RowFigures row_figures(const float* logits, std::int64_t size, std::int64_t label);
 RowFigures row_figures(const std::uint16_t* logits, std::int64_t size, std::int64_t label);
 
-// First index of the largest logit (0 in a row of NaN).
-std::int64_t row_best(const float* logits, std::int64_t size);
-std::int64_t row_best(const std::uint16_t* logits, std::int64_t size);
-
-// row_best of each row of logits [N, V], fp32 or bf16.
+// First index of the largest logit of each row of logits [N, V], fp32 or bf16; 0 in a row of NaN.
 std::vector<std::int64_t> best_rows(const at::Tensor& logits);
 
 // logits = softmax(logits) * all - [label] * label; both factors are equal without soft labels.

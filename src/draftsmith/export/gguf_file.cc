@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/target_fit.h"
 #include "draftsmith/model/layer_names.h"
 #include "draftsmith/store/gguf.h"
 #include "draftsmith/store/whole_file.h"
@@ -29,24 +30,18 @@ struct GgmlDeleter {
 };
 
 void check_target(const DrafterConfig& config, const GgufFile& target) {
-  const std::string path = target.path.string();
-  const std::string arch = target.architecture();
-  const auto width = target.integer(arch + ".embedding_length");
-  require(width == config.hidden_size, path, " has width ", width.value_or(0), ", but the drafter has ",
-          config.hidden_size, "; give the target that it was trained for");
-  const auto depth = target.integer(arch + ".block_count");
-  require(depth == config.num_target_layers, path, " has ", depth.value_or(0),
-          " layers, but the drafter was trained for ", config.num_target_layers,
-          "; give the target that it was trained for");
   const auto tokens = target.keys.find("tokenizer.ggml.tokens");
   const auto* list = tokens == target.keys.end() ? nullptr : std::get_if<std::vector<std::string>>(&tokens->second);
-  require(list != nullptr, path,
+  require(list != nullptr, target.path.string(),
           " holds no tokenizer (tokenizer.ggml.tokens), so llama.cpp cannot pair a drafter with it; give the target's "
-          "whole "
-          "GGUF file");
-  require(config.mask_token_id >= 0 && config.mask_token_id < static_cast<std::int64_t>(list->size()),
-          "the mask token ", config.mask_token_id, " of the drafter is not among the ", list->size(), " tokens of ",
-          path, "; llama.cpp refuses such an id, so give the target that the drafter was trained for");
+          "whole GGUF file");
+  const std::string arch = target.architecture();
+  // llama.cpp refuses a mask token that is no id of the tokenizer.
+  check_fits_target(config, {.name = target.path.string(),
+                             .hidden_size = target.integer(arch + ".embedding_length").value_or(0),
+                             .num_layers = target.integer(arch + ".block_count").value_or(0),
+                             .vocab_size = std::nullopt,
+                             .num_tokens = static_cast<std::int64_t>(list->size())});
 }
 
 // Keeps only the target's tokenizer: vocabulary, merges, special ids, chat template.

@@ -180,12 +180,13 @@ TEST(GgufFile, TheWrongTargetAndTheWrongPlaceAreRefused) {
   const TestFolder folder;
   LoadedDrafter drafter = small_drafter();
   reconfigure(drafter, [&](DrafterConfig& c) { c.num_target_layers = 31; });
-  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "30 layers", "31");
+  EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "number of layers 31",
+                    "has 30");
   drafter = small_drafter();
   reconfigure(drafter, [&](DrafterConfig& c) { c.mask_token_id = 49152; });
   reconfigure(drafter, [&](DrafterConfig& c) { c.vocab_size = 49160; });
   EXPECT_USER_ERROR(export_gguf(drafter, kTarget, folder / "d.gguf", StoredType::kFloat32), "mask token 49152",
-                    "49152 tokens");
+                    "49152 ids");
   drafter = small_drafter();
   EXPECT_USER_ERROR(export_gguf(drafter, folder / "none.gguf", folder / "d.gguf", StoredType::kFloat32), "none.gguf",
                     "");

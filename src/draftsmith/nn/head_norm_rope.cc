@@ -1,5 +1,4 @@
 // RMSNorm per head and rotary positions, fused: the projections' [N, h * D] come out as the attention's [h, N, D].
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -10,9 +9,10 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/nn/definitions.h"
+#include "draftsmith/nn/elements.h"
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/ops.h"
-#include "draftsmith/nn/vec.h"
+#include "draftsmith/nn/row_kernels.h"
 
 namespace draftsmith {
 namespace {
@@ -20,11 +20,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kRowsPerPiece = 32;
-
 struct Sizes {
   std::int64_t rows, heads, dim;
-  std::int64_t pieces() const { return (rows + kRowsPerPiece - 1) / kRowsPerPiece; }
+  RowPieces pieces() const { return {.rows = rows, .rows_per_piece = 32}; }
 };
 
 // Rows begin .. end of x [rows, heads * dim] -> y [heads, rows, dim].
@@ -55,7 +53,7 @@ DRAFTSMITH_CLONES void forward_rows(const T* x, const float* weight, const float
   }
 }
 
-// Turns dy back by the same angle, then the gradient of the norm as in ops.cc. `turned` holds one head.
+// Turns dy back by the same angle, then takes the gradient of the norm. `turned` holds one head.
 template <class T>
 DRAFTSMITH_CLONES void backward_rows(const T* x, const float* weight, const float* cos, const float* sin, double eps,
                                      const T* dy, T* dx, float* dweight, float* turned, std::int64_t begin,
@@ -76,50 +74,9 @@ DRAFTSMITH_CLONES void backward_rows(const T* x, const float* weight, const floa
         store(turned + i, first, half - i);
         store(turned + half + i, second, half - i);
       }
-      const float scale = inverse_rms(in, s.dim, eps);
-      Vec sums = {};
-      for (std::int64_t i = 0; i < s.dim; i += kLanes) {
-        Vec n, g, w, dw;
-        load(n, in + i, s.dim - i);
-        load(g, turned + i, s.dim - i);
-        load(w, weight + i, s.dim - i);
-        load(dw, dweight + i, s.dim - i);
-        n *= scale;
-        dw += g * n;
-        store(dweight + i, dw, s.dim - i);
-        sums += g * w * n;
-      }
-      const float mean = sum_of(sums) / static_cast<float>(s.dim);
-      for (std::int64_t i = 0; i < s.dim; i += kLanes) {
-        Vec n, g, w;
-        load(n, in + i, s.dim - i);
-        load(g, turned + i, s.dim - i);
-        load(w, weight + i, s.dim - i);
-        n = (g * w - n * (scale * mean)) * scale;
-        store(out + i, n, s.dim - i);
-      }
+      norm_row_backward(in, weight, eps, turned, out, dweight, s.dim);
     }
   }
-}
-
-// Calls body(pointer type of x as a null pointer); bf16 is handled as its 16 bits.
-template <class F>
-void by_type(const at::Tensor& x, const F& body) {
-  if (x.scalar_type() == at::kBFloat16) {
-    body(static_cast<std::uint16_t*>(nullptr));
-  } else {
-    DRAFTSMITH_ASSERT(x.scalar_type() == at::kFloat);
-    body(static_cast<float*>(nullptr));
-  }
-}
-
-template <class Body>
-void for_pieces(const Sizes& s, const Body& body) {
-  at::parallel_for(0, s.pieces(), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t piece = begin; piece < end; ++piece) {
-      body(piece * kRowsPerPiece, std::min(s.rows, (piece + 1) * kRowsPerPiece), piece);
-    }
-  });
 }
 
 struct HeadNormRope : torch::autograd::Function<HeadNormRope> {
@@ -130,10 +87,10 @@ struct HeadNormRope : torch::autograd::Function<HeadNormRope> {
     DRAFTSMITH_ASSERT(s.dim % 2 == 0 && cos.size(0) == s.rows && cos.size(1) * 2 == s.dim);
     const at::Tensor y = at::empty({s.heads, s.rows, s.dim}, x.options());
     const float *w = weight.const_data_ptr<float>(), *c = cos.const_data_ptr<float>(), *d = sin.const_data_ptr<float>();
-    by_type(x, [&](auto* type) {
-      using T = decltype(type);
-      for_pieces(s, [&](std::int64_t begin, std::int64_t end, std::int64_t) {
-        forward_rows(static_cast<T>(x.data_ptr()), w, c, d, eps, static_cast<T>(y.data_ptr()), begin, end, s);
+    with_data(x, [&](auto* px) {
+      using T = decltype(px);
+      s.pieces().for_each([&](std::int64_t begin, std::int64_t end, std::int64_t) {
+        forward_rows(px, w, c, d, eps, static_cast<T>(y.data_ptr()), begin, end, s);
       });
     });
     ctx->save_for_backward({x, weight, cos, sin});
@@ -147,16 +104,15 @@ struct HeadNormRope : torch::autograd::Function<HeadNormRope> {
     const at::Tensor dy = grads[0].contiguous();
     const Sizes s{x.size(0), x.size(1) / weight.numel(), weight.numel()};
     const double eps = ctx->saved_data["eps"].toDouble();
-    const at::Tensor dx = at::empty_like(x), dweight = at::zeros({s.pieces(), s.dim}, weight.options());
+    const at::Tensor dx = at::empty_like(x), dweight = at::zeros({s.pieces().count(), s.dim}, weight.options());
     const float *w = weight.const_data_ptr<float>(), *c = saved[2].const_data_ptr<float>(),
                 *d = saved[3].const_data_ptr<float>();
-    by_type(x, [&](auto* type) {
-      using T = decltype(type);
-      for_pieces(s, [&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
+    with_data(x, [&](auto* px) {
+      using T = decltype(px);
+      s.pieces().for_each([&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
         std::vector<float> turned(static_cast<std::size_t>(s.dim));
-        backward_rows(static_cast<T>(x.data_ptr()), w, c, d, eps, static_cast<T>(dy.data_ptr()),
-                      static_cast<T>(dx.data_ptr()), dweight.data_ptr<float>() + piece * s.dim, turned.data(), begin,
-                      end, s);
+        backward_rows(px, w, c, d, eps, static_cast<T>(dy.data_ptr()), static_cast<T>(dx.data_ptr()),
+                      dweight.data_ptr<float>() + piece * s.dim, turned.data(), begin, end, s);
       });
     });
     return {dx, dweight.sum(0), at::Tensor(), at::Tensor(), at::Tensor()};

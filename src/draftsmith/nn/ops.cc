@@ -15,45 +15,17 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/nn/definitions.h"
+#include "draftsmith/nn/elements.h"
 #include "draftsmith/nn/few_rows.h"
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/product.h"
-#include "draftsmith/nn/vec.h"
+#include "draftsmith/nn/row_kernels.h"
 
 namespace draftsmith {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr std::int64_t kRowsPerPiece = 64;
-
-std::int64_t num_pieces(std::int64_t rows) { return (rows + kRowsPerPiece - 1) / kRowsPerPiece; }
-
-// Calls body(first row, row after the last, piece) over all rows, pieces in parallel.
-template <class Body>
-void for_pieces(std::int64_t rows, const Body& body) {
-  at::parallel_for(0, num_pieces(rows), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t piece = begin; piece < end; ++piece) {
-      body(piece * kRowsPerPiece, std::min(rows, (piece + 1) * kRowsPerPiece), piece);
-    }
-  });
-}
-
-bool is_bf16(const at::Tensor& t) {
-  DRAFTSMITH_ASSERT(t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
-  return t.scalar_type() == at::kBFloat16;
-}
-
-// bf16 is handled as its 16 bits; f gets the right pointer type.
-template <class F>
-void with_data(const at::Tensor& t, const F& f) {
-  if (is_bf16(t)) {
-    f(static_cast<std::uint16_t*>(t.data_ptr()));
-  } else {
-    f(static_cast<float*>(t.data_ptr()));
-  }
-}
 
 // ---- rms_norm --------------------------------------------------------------------------------------------------
 
@@ -72,34 +44,11 @@ DRAFTSMITH_CLONES void norm_rows(const X* x, const float* weight, double eps, Y*
   }
 }
 
-// With n = x * scale and g = dy * weight:  dx = scale * (g - n mean(g n)),  dweight += dy n.
 template <class X, class Y>
 DRAFTSMITH_CLONES void norm_rows_backward(const X* x, const float* weight, double eps, const Y* dy, X* dx,
                                           float* dweight, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
-    const float scale = inverse_rms(x, width, eps);
-    Vec sums = {};
-    for (std::int64_t i = 0; i < width; i += kLanes) {
-      Vec n, g, w, dw;
-      load(n, x + i, width - i);
-      load(g, dy + i, width - i);
-      load(w, weight + i, width - i);
-      load(dw, dweight + i, width - i);
-      n *= scale;
-      dw += g * n;
-      store(dweight + i, dw, width - i);
-      sums += g * w * n;
-    }
-    const float mean = sum_of(sums) / static_cast<float>(width);
-    for (std::int64_t i = 0; i < width; i += kLanes) {
-      Vec n, g, w;
-      load(n, x + i, width - i);
-      load(g, dy + i, width - i);
-      load(w, weight + i, width - i);
-      n = (g * w - n * (scale * mean)) * scale;
-      store(dx + i, n, width - i);
-    }
-  }
+  for (std::int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width)
+    norm_row_backward(x, weight, eps, dy, dx, dweight, width);
 }
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
@@ -111,7 +60,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const float* w = weight.const_data_ptr<float>();
     with_data(x, [&](auto* px) {
       with_data(y, [&](auto* py) {
-        for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t) {
+        RowPieces{rows}.for_each([&](std::int64_t begin, std::int64_t end, std::int64_t) {
           norm_rows(px + begin * width, w, eps, py + begin * width, end - begin, width);
         });
       });
@@ -127,13 +76,13 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const at::Tensor dy = grads[0].contiguous();
     const std::int64_t width = weight.numel(), rows = x.numel() / width;
     const double eps = ctx->saved_data["eps"].toDouble();
-    const at::Tensor dx = at::empty_like(x), dweight = at::zeros({num_pieces(rows), width}, weight.options());
+    const at::Tensor dx = at::empty_like(x), dweight = at::zeros({RowPieces{rows}.count(), width}, weight.options());
     float* dw = dweight.data_ptr<float>();
     const float* w = weight.const_data_ptr<float>();
     with_data(dy, [&](auto* pdy) {
       with_data(x, [&](auto* px) {
         auto* pdx = static_cast<decltype(px)>(dx.data_ptr());
-        for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
+        RowPieces{rows}.for_each([&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
           norm_rows_backward(px + begin * width, w, eps, pdy + begin * width, pdx + begin * width, dw + piece * width,
                              end - begin, width);
         });
@@ -166,7 +115,7 @@ DRAFTSMITH_CLONES void add_norm_rows_backward(const float* sum, const float* wei
                                               const float* dsum, float* dx, Y* ddelta, float* dweight,
                                               std::int64_t rows, std::int64_t width) {
   for (std::int64_t r = 0; r < rows; ++r, sum += width, dy += width, dx += width, ddelta += width) {
-    norm_rows_backward(sum, weight, eps, dy, dx, dweight, 1, width);
+    norm_row_backward(sum, weight, eps, dy, dx, dweight, width);
     for (std::int64_t i = 0; i < width; i += kLanes) {
       Vec v, d;
       load(v, dx + i, width - i);
@@ -192,7 +141,7 @@ struct AddRmsNorm : torch::autograd::Function<AddRmsNorm> {
     float* psum = sum.data_ptr<float>();
     with_data(delta, [&](auto* pdelta) {
       auto* py = static_cast<decltype(pdelta)>(y.data_ptr());
-      for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t) {
+      RowPieces{rows}.for_each([&](std::int64_t begin, std::int64_t end, std::int64_t) {
         const std::int64_t at = begin * width;
         add_norm_rows(px + at, pdelta + at, w, eps, psum + at, py + at, end - begin, width);
       });
@@ -211,13 +160,13 @@ struct AddRmsNorm : torch::autograd::Function<AddRmsNorm> {
     const std::int64_t width = weight.numel(), rows = sum.numel() / width;
     const double eps = ctx->saved_data["eps"].toDouble();
     const at::Tensor dx = at::empty_like(sum), ddelta = at::empty_like(dy),
-                     dweight = at::zeros({num_pieces(rows), width}, weight.options());
+                     dweight = at::zeros({RowPieces{rows}.count(), width}, weight.options());
     const float *w = weight.const_data_ptr<float>(), *psum = sum.const_data_ptr<float>(),
                 *pdsum = dsum.defined() ? dsum.const_data_ptr<float>() : nullptr;
     float *pdx = dx.data_ptr<float>(), *dw = dweight.data_ptr<float>();
     with_data(dy, [&](auto* pdy) {
       auto* pddelta = static_cast<decltype(pdy)>(ddelta.data_ptr());
-      for_pieces(rows, [&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
+      RowPieces{rows}.for_each([&](std::int64_t begin, std::int64_t end, std::int64_t piece) {
         const std::int64_t at = begin * width;
         add_norm_rows_backward(psum + at, w, eps, pdy + at, pdsum != nullptr ? pdsum + at : nullptr, pdx + at,
                                pddelta + at, dw + piece * width, end - begin, width);

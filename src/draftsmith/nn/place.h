@@ -14,7 +14,6 @@ struct Place {
 
   at::TensorOptions floats() const { return at::TensorOptions(at::kFloat).device(device); }
   at::TensorOptions computed() const { return at::TensorOptions(compute).device(device); }
-  at::TensorOptions indices() const { return at::TensorOptions(at::kLong).device(device); }
   // The same numbers in the compute type, in this place.
   at::Tensor put(const at::Tensor& x) const { return x.to(device, compute); }
 };

@@ -5,15 +5,10 @@
 #include <cstring>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/words.h"
 
 namespace draftsmith {
 namespace {
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
 
 at::ScalarType scalar_type_of(const SafetensorsFile& file, const std::string& name, DType dtype) {
   switch (dtype) {
@@ -82,8 +77,8 @@ at::Tensor tensor_from_safetensors(const SafetensorsFile& file, const std::strin
 at::Tensor float_tensor_from_safetensors(const SafetensorsFile& file, const std::string& name,
                                          const std::vector<std::int64_t>& shape) {
   const TensorInfo& info = file.info(name);
-  require(info.shape == shape, file.path().string(), ": tensor '", name, "' has shape ", shape_text(info.shape),
-          ", expected ", shape_text(shape));
+  require(info.shape == shape, file.path().string(), ": tensor '", name, "' is ", shape_text(info.shape), ", expected ",
+          shape_text(shape));
   require(info.dtype == DType::kF32 || info.dtype == DType::kBF16 || info.dtype == DType::kF16, file.path().string(),
           ": tensor '", name, "' is of type ", name_of(info.dtype), ", expected F32, BF16 or F16");
   return tensor_from_safetensors(file, name).to(at::kFloat);

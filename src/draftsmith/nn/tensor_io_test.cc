@@ -33,7 +33,7 @@ TEST(TensorIo, WhatIsWrittenIsRead) {
       float_tensor_from_safetensors(in, "a", {5, 3});
       FAIL();
     } catch (const UserError& error) {
-      EXPECT_EQ(error.what(), file.string() + ": tensor 'a' has shape [3, 5], expected [5, 3]");
+      EXPECT_EQ(error.what(), file.string() + ": tensor 'a' is 3 x 5, expected 5 x 3");
     }
   }
   std::filesystem::remove(file);

@@ -34,7 +34,7 @@ void count_data(TrainPlan& plan, const RunConfig& config, const DataSet& data) {
   if (config.train.max_minutes <= 0) plan.total_steps = schedule.num_steps();
 }
 
-void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target) {
+void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo& target, const Drafter& drafter) {
   const DrafterConfig& d = plan.drafter;
   const auto element = static_cast<std::int64_t>(elementSize(place_of(config.train.compute).compute));
   plan.bytes_parameters = plan.parameters * 12;
@@ -46,13 +46,12 @@ void estimate_memory(TrainPlan& plan, const RunConfig& config, const TargetInfo&
   const std::int64_t cache = config.train.feature_cache_mb << 20;
   plan.bytes_features_kept =
       std::min(plan.bytes_features, cache) + std::min(plan.eval_tokens * token_bytes, held_out_cache_mb(config) << 20);
-  plan.bytes_step = drafter_shapes(d, place_of(config.train.compute))
-                        ->step_bytes({.context = plan.longest_pack,
-                                      .anchors = plan.most_anchors,
-                                      .recompute = config.train.recompute,
-                                      .soft_labels = soft,
-                                      .gradients_held = config.train.accumulation > 1,
-                                      .logits_bytes = LossOptions().logits_bytes});
+  plan.bytes_step = drafter.step_bytes({.context = plan.longest_pack,
+                                        .anchors = plan.most_anchors,
+                                        .recompute = config.train.recompute,
+                                        .soft_labels = soft,
+                                        .gradients_held = config.train.accumulation > 1,
+                                        .logits_bytes = LossOptions().logits_bytes});
 }
 
 // Measured overhead that the plan does not count: the kernels that oneDNN compiles for each shape of a pack, and the
@@ -73,13 +72,14 @@ TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const
                         const DrafterConfig& drafter) {
   TrainPlan plan;
   plan.drafter = drafter;
-  plan.parameters = num_parameters(*drafter_shapes(drafter));
+  const auto shapes = drafter_shapes(drafter, place_of(config.train.compute));
+  plan.parameters = num_parameters(*shapes);
   const DataSet held_out = held_out_documents(data, config);
   const PackOptions packs = pack_options(config, 0);
   plan.eval_documents = held_out.num_documents();
   for (std::int64_t d = 0; d < plan.eval_documents; ++d) plan.eval_tokens += packs.kept(held_out.length(d));
   count_data(plan, config, data.train);
-  estimate_memory(plan, config, target);
+  estimate_memory(plan, config, target, *shapes);
   return plan;
 }
 

@@ -1,7 +1,5 @@
 #include "draftsmith/run/resume.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <set>
 #include <string_view>
@@ -9,28 +7,21 @@
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/words.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/store/sha256.h"
 
 namespace draftsmith {
 namespace {
 
-template <class T>
-std::string to_words(const T& value) {
-  if constexpr (std::is_floating_point_v<T>) return fmt::format("{:.17g}", static_cast<double>(value));
-  return fmt::format("{}", value);
-}
-std::string to_words(const std::vector<std::int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
-template <Choice T>
-std::string to_words(const T& value) {
-  return name_of(value);
-}
-std::string to_words(const DraftInit& init) { return name_of(init); }
-
 std::map<std::string, std::string> values_of(const RunConfig& config) {
   std::map<std::string, std::string> out;
   visit_fields(config, [&](const std::string& section, const std::string& key, const auto& value, const char*) {
-    out[section.empty() ? key : section + "." + key] = to_words(value);
+    std::string& text = out[section.empty() ? key : section + "." + key];
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, DraftInit>)
+      text = name_of(value);
+    else
+      text = value_text(value);
   });
   return out;
 }

@@ -90,7 +90,8 @@ class Backward {
   void clear() {
     constexpr std::int64_t kPiece = 512;
     for (int source = 0; source < 2; ++source) {
-      const auto [batch, heads, keys, dim] = dk_[source].size;
+      const auto& size = dk_[source].size;
+      const std::int64_t batch = size[0], heads = size[1], keys = size[2], dim = size[3];
       const std::int64_t pieces = (keys + kPiece - 1) / kPiece;
       share_out(executor_, batch * heads * pieces, [&, this](std::int64_t i, int) {
         const std::int64_t b = i / pieces / heads, h = i / pieces % heads, begin = i % pieces * kPiece;

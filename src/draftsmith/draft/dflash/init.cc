@@ -6,15 +6,10 @@
 #include <cmath>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/base/words.h"
 
 namespace draftsmith {
 namespace {
-
-std::string shape_text(const at::Tensor& t) {
-  std::string text;
-  for (std::int64_t i = 0; i < t.dim(); ++i) text += (i ? " x " : "") + std::to_string(t.size(i));
-  return text;
-}
 
 class Copier {
  public:
@@ -25,8 +20,8 @@ class Copier {
     const std::string name = gguf_name(weight);
     require(from.defined(), "draft.init: target needs the target's tensor '", name,
             "', which this model does not have; set draft.init to random");
-    require(from.sizes() == to.sizes(), "draft.init: target cannot copy '", name, "': it is ", shape_text(from),
-            ", but the drafter needs ", shape_text(to), "; leave ", setting,
+    require(from.sizes() == to.sizes(), "draft.init: target cannot copy '", name, "': it is ", shape_text(from.sizes()),
+            ", but the drafter needs ", shape_text(to.sizes()), "; leave ", setting,
             " at the target's size or set draft.init to random");
     to.copy_(from);
   }
