@@ -32,7 +32,7 @@ struct DataSet {
   std::span<const std::uint8_t> loss_mask_of(std::int64_t d) const {
     return std::span(loss_mask).subspan(document_offsets[d], length(d));
   }
-  // The prompt of an evaluation: the tokens before the first supervised one.
+  // Returns the length of an evaluation's prompt, which is the tokens before the first supervised one.
   std::int64_t prompt_length(std::int64_t d) const;
   std::string kind_of(std::int64_t d) const;  // "" when the set has no kinds
 
@@ -41,7 +41,8 @@ struct DataSet {
 
 // ---- the files: data_set_io.cc --------------------------------------------------------------------------------------
 
-// Reads one file. A tensor that is missing, has another type or contradicts the others is refused by its name.
+// Reads one file. Throws a UserError that names a tensor when it is missing, has another type or contradicts the
+// others.
 DataSet read_data_set(const std::filesystem::path& file);
 
 struct DataFolder {
@@ -51,8 +52,7 @@ DataFolder read_data_folder(const std::filesystem::path& folder);
 // Writes both files into a new folder, which appears whole or not at all. An existing folder is replaced only if it is
 // such a folder.
 void write_data_folder(const std::filesystem::path& folder, const DataFolder& data);
-// UserError unless write_data_folder may write there: where there is nothing yet, an empty folder, or a folder with
-// train.safetensors.
+// Throws a UserError unless `folder` does not exist yet, is empty, or is a folder with train.safetensors.
 void check_data_folder_target(const std::filesystem::path& folder);
 
 }  // namespace draftsmith

@@ -38,7 +38,7 @@ std::vector<std::string> read_kind_names(const SafetensorsFile& file) {
 template <class T>
 std::vector<T> read_row(const SafetensorsFile& file, const std::string& name, DType dtype) {
   require(file.info(name).shape.size() == 1, file.path().string(), ": tensor '", name,
-          "' must have one dimension, it has ", file.info(name).shape.size());
+          "' must have one dimension, but it has ", file.info(name).shape.size());
   return file.copy<T>(name, dtype);
 }
 
@@ -49,12 +49,12 @@ void check_offsets(const std::string& path, const std::vector<std::int64_t>& off
             " at entry ", d);
   }
   require(offsets.back() == static_cast<std::int64_t>(num_tokens), path, ": document_offsets ends with ",
-          offsets.back(), ", token_ids has ", num_tokens, " tokens");
+          offsets.back(), ", but token_ids has ", num_tokens, " tokens");
 }
 
 void check_data_set(const std::string& path, const DataSet& data) {
   require(data.loss_mask.size() == data.token_ids.size(), path, ": loss_mask has ", data.loss_mask.size(),
-          " entries, token_ids has ", data.token_ids.size());
+          " entries, but token_ids has ", data.token_ids.size());
   check_offsets(path, data.document_offsets, data.token_ids.size());
   for (std::size_t i = 0; i < data.token_ids.size(); ++i) {
     require(data.token_ids[i] >= 0, path, ": token_ids holds ", data.token_ids[i], " at position ", i);
@@ -66,7 +66,7 @@ void check_data_set(const std::string& path, const DataSet& data) {
           " entries for ", data.num_documents(), " documents");
   for (std::size_t d = 0; d < data.kind.size(); ++d) {
     require(data.kind[d] < data.kind_names.size(), path, ": kind of document ", d, " is ", int{data.kind[d]},
-            ", the metadata names ", data.kind_names.size());
+            ", but the metadata names ", data.kind_names.size());
   }
 }
 
@@ -116,7 +116,7 @@ void check_data_folder_target(const std::filesystem::path& folder) {
   const bool is_folder = std::filesystem::is_directory(folder, error);
   require(
       is_folder && (std::filesystem::is_empty(folder, error) || std::filesystem::exists(folder / kTrainFile, error)),
-      folder.string(), " exists and is no folder of prepared data; it is not replaced, choose another name");
+      folder.string(), " exists and is not a folder of prepared data; it is not replaced, so choose another name");
 }
 
 void write_data_folder(const std::filesystem::path& folder, const DataFolder& data) {

@@ -1,5 +1,5 @@
-// First-fit packing with a bounded list of open packs, and anchors drawn per document. Everything is decided by
-// (seed, epoch) and the data, so a run that resumes builds the same packs again.
+// Packs are filled first-fit from a bounded list of open packs, and anchors are drawn per document. Everything follows
+// from (seed, epoch) and the data, so a run that resumes builds the same packs again.
 #include "draftsmith/data/pack.h"
 
 #include <algorithm>
@@ -26,8 +26,9 @@ bool has_anchor(std::span<const std::uint8_t> mask) {
   return false;
 }
 
-// Shares `budget` out over documents that would like `wanted` anchors: one each while it lasts, the rest in proportion
-// to what is still wanted, by largest remainders (ties to the earlier document). Never gives more than is wanted.
+// Shares `budget` among documents that want `wanted` anchors. Each gets one while the budget lasts; the rest is shared
+// in proportion to what is still wanted, by largest remainders (ties go to the earlier document). None gets more than
+// it wants.
 std::vector<std::int64_t> share_budget(const std::vector<std::int64_t>& wanted, std::int64_t budget) {
   std::vector<std::int64_t> share(wanted.size(), 0);
   for (std::size_t i = 0; i < wanted.size() && budget > 0; ++i) {

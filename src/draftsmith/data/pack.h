@@ -1,4 +1,4 @@
-// Packs: sequences of S tokens that hold whole documents, and the anchors drawn in them. Nothing crosses documents.
+// A pack is a sequence of S tokens that holds whole documents; anchors are drawn in it. Nothing crosses documents.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct DocumentSpan {
   std::int64_t length = 0;
 };
 
-// One sequence of the model. token/document/position ids and loss_mask have `length` entries; padding has document id
-// -1, token id 0, position 0, loss mask 0. Document ids count from 0 within the pack.
+// One sequence for the model. Token, document and position ids and loss_mask have `length` entries; padding has
+// document id -1, token id 0, position 0, loss mask 0. Document ids count from 0 within the pack.
 struct Pack {
   std::int64_t length = 0;
   std::vector<std::int32_t> token_ids;
@@ -29,9 +29,9 @@ struct Pack {
   std::int64_t num_tokens() const;  // without padding
 };
 
-// Which documents share a pack: documents longer than max_length are cut at the end; those without a valid anchor left
-// are left out (counted). The order is shuffled by (seed, epoch); each pack is filled first-fit, and the last partial
-// pack is kept.
+// Says which documents share a pack. Documents longer than max_length or row_length are cut at the end, and those
+// without a valid anchor are left out and counted. The order is shuffled by (seed, epoch); each pack is filled
+// first-fit, and partial packs are kept.
 struct PackPlan {
   std::vector<std::vector<std::int64_t>> packs;  // document indices of each pack, in order
   std::int64_t num_without_anchor = 0;
@@ -42,24 +42,26 @@ struct PackOptions {
   std::int64_t max_length = 1024;
   std::uint64_t seed = 1;
   std::int64_t epoch = 0;
-  std::int64_t multiple = 1;  // make_pack fills a pack up to a multiple of so many tokens, at most to row_length
+  std::int64_t multiple = 1;  // make_pack pads a pack to a multiple of this many tokens, at most to row_length
 
-  // Tokens that a document of `length` keeps; the rest is cut off.
+  // Returns how many tokens a document of `length` keeps; the rest is cut off.
   std::int64_t kept(std::int64_t length) const;
 };
+// Throws a UserError when row_length or max_length is below 1.
 PackPlan plan_packs(const DataSet& data, const PackOptions& options);
-// One pack of a plan. Its documents fit in row_length together once each is cut to its share.
+// Makes one pack of a plan. Its documents, each cut to kept(length) tokens, must fit in row_length together.
 Pack make_pack(const DataSet& data, std::span<const std::int64_t> documents, const PackOptions& options);
 
-// Positions a of `pack`, in document `span`, with loss_mask[a] and loss_mask[a+1] in the same document, ascending.
+// Returns, in ascending order, the positions a of document `span` whose own and next token are supervised.
 std::vector<std::int64_t> valid_anchors(const Pack& pack, const DocumentSpan& span);
 
 struct AnchorOptions {
   std::int64_t per_document = 512;
   std::int64_t per_pack = 512;
 };
-// Uniform without replacement in each document, ascending over the pack. When the pack's budget is smaller than what
-// the documents would get, it is shared out in proportion (largest remainders), at least one each while it lasts.
+// Draws anchors uniformly without replacement in each document and returns them in ascending order. When the pack's
+// budget is smaller than what the documents would get, it is shared in proportion (largest remainders), with at least
+// one for each document while it lasts.
 std::vector<std::int64_t> sample_anchors(const Pack& pack, const AnchorOptions& options, Rng& rng);
 
 }  // namespace draftsmith

@@ -1,4 +1,4 @@
-// The laws of packs and anchors.
+// Tests the laws of packs and anchors.
 #include "draftsmith/data/pack.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace draftsmith {
 namespace {
 
-// Documents of the given lengths, every token supervised; token ids count on over the whole set, so each is unique.
+// Makes fully supervised documents of the given lengths. Token ids count on over the whole set, so each is unique.
 DataSet all_supervised(const std::vector<std::int64_t>& lengths) {
   DataSet data;
   std::int32_t next = 0;
@@ -27,7 +27,7 @@ DataSet all_supervised(const std::vector<std::int64_t>& lengths) {
   return data;
 }
 
-// One pack with one document of `length` tokens, supervised in the given closed ranges.
+// Makes a pack with one document of `length` tokens, supervised in the given closed ranges.
 Pack one_document(std::int64_t length, const std::vector<std::pair<int, int>>& supervised) {
   DataSet data;
   std::vector<std::uint8_t> mask(length, 0);

@@ -18,7 +18,7 @@ constexpr std::span<const ChoiceName<RopeKind>> names_of(RopeKind) { return kRop
 
 namespace {
 
-// What the architectures differ in.
+// The architectures differ in these.
 enum class Biases { kNone, kQkv, kAsConfigured };
 struct Architecture {
   const char* name;
@@ -76,7 +76,7 @@ double positive(const JsonKeys& keys, const std::string& key) {
   return value;
 }
 
-// How YaRN grows the attention's scores with the factor, as its paper has it.
+// YaRN grows the attention's scores with the factor by this rule of its paper.
 double yarn_growth(double factor, double share) { return factor <= 1 ? 1.0 : 0.1 * share * std::log(factor) + 1.0; }
 
 void read_yarn(const JsonKeys& rope, RopeScaling& scaling) {

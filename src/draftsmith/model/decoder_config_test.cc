@@ -1,4 +1,4 @@
-// config.json of Hugging Face models: what is read of each architecture, and what is refused by name.
+// Tests what is read from config.json for each architecture, and what is refused by name.
 #include "draftsmith/model/decoder_config.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Sizes of a decoder: a stack of layers of RMSNorm, grouped-query attention with rotary positions, and a gated MLP
-// between an embedding and a head. A target has them, and so has a drafter.
+// A decoder is a stack of layers (RMSNorm, grouped-query attention with rotary positions, gated MLP) between an
+// embedding and a head. Its shape holds the sizes that targets and drafters have.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct DecoderShape {
   double rope_theta = 10000.0;
   RopeScaling rope_scaling = {};
   double norm_eps = 1e-5;
-  bool qk_norm = true;  // whether queries and keys are normalised, head by head
+  bool qk_norm = true;  // queries and keys are normalised head by head
   bool qkv_bias = false, o_bias = false;
 };
 

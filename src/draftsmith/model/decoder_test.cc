@@ -1,5 +1,5 @@
-// The decoder layer as a target's: small Llama and Qwen3 models, whose hidden states and logits the public
-// implementation computed, and a layer with biases against its formula.
+// Compares the decoder layer with small Llama and Qwen3 models, whose hidden states and logits the public
+// implementation computed, and a layer with biases with its formula.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
@@ -35,7 +35,7 @@ at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name) {
   return at::from_blob(values.data(), file.info(name).shape, at::kFloat).clone();
 }
 
-// Every parameter under its Hugging Face name.
+// Reads every parameter by its Hugging Face name.
 LayerParams read_layer(const SafetensorsFile& file, const DecoderShape& shape, std::int64_t index) {
   LayerParams layer = layer_shapes(shape);
   visit_layer(layer, "model.layers." + std::to_string(index) + ".",
@@ -53,7 +53,7 @@ std::vector<std::int64_t> positions_to(std::int64_t length) {
   return positions;
 }
 
-// One layer over a document: every position sees itself and what stands before it.
+// Runs one layer over a document; every position sees itself and the positions before it.
 Residual causal_layer(const DecoderShape& shape, const LayerParams& layer, const Residual& x) {
   const std::int64_t length = x.residual.size(0);
   const Rope rope = rope_of(shape, positions_to(length));
@@ -96,7 +96,7 @@ TEST(DecoderLayer, MakesQwen3) { expect_golden_target("decode_qwen3"); }
 
 at::Tensor normed(const at::Tensor& x, double eps) { return x * at::rsqrt(x.square().mean(-1, true) + eps); }
 
-// [N, h * D] -> [h, N, D] turned by each position's angle, written with whole heads as the public implementations do.
+// Turns x by each position's angle, [N, h * D] -> [h, N, D], with whole heads as the public implementations do.
 at::Tensor turned(const at::Tensor& x, std::int64_t dim, const Rope& rope) {
   const at::Tensor heads = x.view({x.size(0), -1, dim}).transpose(0, 1);
   const at::Tensor cos = rope.cos.repeat({1, 2}), sin = rope.sin.repeat({1, 2});
@@ -107,7 +107,7 @@ at::Tensor turned(const at::Tensor& x, std::int64_t dim, const Rope& rope) {
   return heads * cos + swapped * sin;
 }
 
-// Biases on all four projections, one key/value head for two query heads, no norms of heads.
+// The layer has biases on all four projections, one key/value head for two query heads and no norms of heads.
 TEST(DecoderLayer, WithBiasesAndWithoutNormsIsItsFormula) {
   DecoderShape s;
   s.hidden_size = 24;

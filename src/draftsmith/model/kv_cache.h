@@ -1,5 +1,5 @@
-// Keys and values of one layer while a sequence grows. Rows may stand beyond the committed ones: the next take their
-// place.
+// Holds the keys and values of one layer while a sequence grows. Rows beyond the committed ones may remain; the next
+// rows overwrite them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ class KvCache {
 
   // Writes `rows` [Hkv, n, D] from position `begin` on.
   void put(std::int64_t begin, const KeyValue& rows);
-  // The first `length` rows.
+  // Returns views of the first `length` rows, [Hkv, length, D].
   KeyValue first(std::int64_t length) const;
 
  private:

@@ -10,7 +10,7 @@ at::Tensor project(const at::Tensor& rows, const at::Tensor& weight, const at::T
   return bias.defined() ? add_bias(y, bias) : y;
 }
 
-// [N, h * D] -> [h, N, D], normalised where the layer has a norm for it, and turned.
+// Splits rows into heads, [N, h * D] -> [h, N, D], normalises them if there is a norm, and rotates them.
 at::Tensor heads_of(const DecoderShape& shape, const at::Tensor& x, const at::Tensor& norm, const Rope& rope) {
   return norm.defined() ? head_norm_rope(x, norm, shape.norm_eps, rope) : head_rope(x, shape.head_dim, rope);
 }

@@ -1,6 +1,6 @@
-// One decoder layer, of targets and drafters alike: RMSNorm, grouped-query attention over any mask with rotary
-// positions, RMSNorm, gated MLP. Heads are normalised and projections have biases where the shape says so. Q rows, K
-// keys, H hidden, D head width.
+// A decoder layer of a target or a drafter is RMSNorm, grouped-query attention over any mask with rotary positions,
+// RMSNorm and a gated MLP. Heads are normalised and projections have biases where the shape says so. Q rows, K keys, H
+// hidden, D head width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,27 +46,28 @@ void visit_layer(Layer& layer, const std::string& prefix, Visit&& visit) {
   visit_if_there("self_attn.o_proj.bias", layer.o_bias, Role::kBias);
 }
 
-// Parameters without memory (meta tensors): the shapes of a layer.
+// Returns the parameters of a layer as meta tensors, which have shapes but no memory.
 LayerParams layer_shapes(const DecoderShape& shape);
 
-// The rotation of rows at these positions.
+// Returns the rotation of rows at these positions.
 Rope rope_of(const DecoderShape& shape, std::span<const std::int64_t> positions, at::Device device = at::kCPU);
 
 struct KeyValue {
-  at::Tensor k, v;  // [Hkv, rows, D]; k after its norm, where it has one, and its rotation
+  at::Tensor k, v;  // [Hkv, rows, D]; k is normalised if the shape says so, and rotated
 };
 
-// Keys and values of rows [n, H] at the positions of `rope`.
+// Returns the keys and values of rows [n, H] at the positions of `rope`.
 KeyValue key_value(const DecoderShape& shape, const LayerParams& layer, const at::Tensor& rows, const Rope& rope);
 
-// What all layers of a pass share, and how a layer finds its keys.
+// Holds what all layers of a pass share, and the function that gives a layer its keys.
 struct LayerInputs {
   const Rope& rope;  // of the rows
   const MaskPtr& mask;
-  // Keys and values [Hkv, K, D] that the rows, normalised u [Q, H], may see; the mask says which they do.
+  // Returns keys and values [Hkv, K, D] for the normalised rows u [Q, H]; the mask says which row sees which key.
   std::function<KeyValue(const at::Tensor& u)> keys;
 };
-// One layer over the residual stream [Q, H]; its MLP's output is the new delta. Products in the type `compute`.
+// Runs one layer over the residual stream [Q, H]; the MLP's output is the new delta. Products run in the type
+// `compute`.
 Residual layer_forward(const DecoderShape& shape, const LayerParams& layer, const Residual& x,
                        const LayerInputs& inputs, at::ScalarType compute);
 

@@ -10,7 +10,7 @@ namespace {
 
 struct Names {
   DecoderParam param;
-  std::string_view hugging_face, gguf;  // of a layer's parameter: what follows the layer's number
+  std::string_view hugging_face, gguf;  // for a layer's parameter, the part after the layer's number
 };
 
 constexpr std::size_t kNumOfLayer = 15, kNumParams = 18;
@@ -45,7 +45,7 @@ static_assert(rows_follow_the_enum());
 
 const Names& names_of(DecoderParam param) { return kNames[static_cast<std::size_t>(param)]; }
 
-// A number as it is written into a name: no sign, no leading zeros.
+// Reads a number as names have it, without a sign or leading zeros.
 std::optional<std::int64_t> layer_number(std::string_view digits) {
   std::int64_t number = 0;
   const char* end = digits.data() + digits.size();
@@ -54,7 +54,7 @@ std::optional<std::int64_t> layer_number(std::string_view digits) {
   return number;
 }
 
-// The parameter that `column` calls `name`: of a layer, whose number follows `layer_word`, or of the model.
+// Finds the parameter that `column` calls `name`. A layer's parameter begins with `layer_word` and the layer's number.
 std::optional<DecoderWeight> find(std::string_view name, std::string_view Names::*column, std::string_view layer_word) {
   DecoderWeight weight;
   const bool of_layer = name.starts_with(layer_word);

@@ -1,4 +1,5 @@
-// The names of a decoder's parameters: one table for Hugging Face's names, which z-lab's drafters share, and GGUF's.
+// One table names each parameter of a decoder as Hugging Face does, whose names z-lab's drafters share, and as GGUF
+// does.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace draftsmith {
 
 enum class DecoderParam {
-  // Of a layer. The biases are optional.
+  // Each layer has these; the biases and the norms of queries and keys are optional.
   kInputNorm,
   kQ,
   kK,
@@ -26,13 +27,13 @@ enum class DecoderParam {
   kKBias,
   kVBias,
   kOBias,
-  // Of the model.
+  // The model has these once.
   kEmbedding,
   kOutputNorm,
   kHead,
 };
 
-// All of them, in the order of the enum.
+// Returns all of them in the order of the enum.
 const std::vector<DecoderParam>& all_decoder_params();
 bool is_of_layer(DecoderParam param);
 
@@ -52,7 +53,7 @@ std::string hugging_face_name(const DecoderWeight& weight, std::string_view pref
 // "blk.7.attn_q.weight"
 std::string gguf_name(const DecoderWeight& weight);
 
-// What a name means; nullopt for names that are not in the table.
+// Both return the parameter that a name means, or nullopt when the name is not in the table.
 std::optional<DecoderWeight> weight_of_hugging_face_name(std::string_view name,
                                                          std::string_view prefix = kHuggingFacePrefix);
 std::optional<DecoderWeight> weight_of_gguf_name(std::string_view name);

@@ -7,7 +7,7 @@
 namespace draftsmith {
 namespace {
 
-// numerator / denominator to the nearest integer, halves to the even one (denominator > 0, numerator >= 0).
+// Rounds numerator / denominator to the nearest integer, halves to the even one (denominator > 0, numerator >= 0).
 std::int64_t round_half_even(std::int64_t numerator, std::int64_t denominator) {
   const std::int64_t floor = numerator / denominator, twice_rest = 2 * (numerator % denominator);
   const bool up = twice_rest > denominator || (twice_rest == denominator && floor % 2 == 1);

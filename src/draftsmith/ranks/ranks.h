@@ -1,5 +1,5 @@
 // The processes that train one drafter together. Each holds the whole drafter and takes its share of a step's packs;
-// sums go over all of them, decisions are taken once, and the first one writes and speaks.
+// sums go over all of them, decisions are taken once, and the first one writes files and prints.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,12 +22,12 @@ class Ranks {
 
   // True on every rank when it is true on any of them.
   bool agree(bool wish);
-  // The number that the first rank gives.
+  // Returns the number that the first rank gives.
   std::int64_t agree(std::int64_t number);
 
-  // The rank that writes files and speaks to the user.
+  // True for the rank that writes files and prints.
   bool first() const { return rank() == 0; }
-  // Whether this rank works on the piece `index` of work that is cut into pieces.
+  // True when this rank works on piece `index` of work that is cut into pieces.
   bool takes(std::int64_t index) const { return index % size() == rank(); }
 };
 

@@ -1,4 +1,4 @@
-// The laws of ranks, for one process alone and for several that are threads.
+// Tests the laws of ranks, for one process alone and for several ranks that are threads.
 #include "draftsmith/ranks/ranks.h"
 
 #include <ATen/ops/arange.h>

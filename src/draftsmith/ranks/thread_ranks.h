@@ -1,4 +1,4 @@
-// For tests: ranks that are threads of one process.
+// For tests: each rank is a thread of one process.
 #pragma once
 
 #include <barrier>

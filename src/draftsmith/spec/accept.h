@@ -1,6 +1,6 @@
-// Which drafted tokens survive, and the figures made of it: arithmetic on spans, no model.
-// Conventions: a step that accepts n drafts produces n + 1 tokens. tau = tokens produced per step. Steps cut short by
-// the token limit or an end id are counted apart and left out of every mean.
+// Counts accepted drafts and makes figures of the counts; this needs no model. A step that accepts n drafts produces n
+// + 1 tokens, and tau is the mean number of tokens that a step produces. Steps cut short by the token limit or an end
+// id are counted apart and left out of every mean.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace draftsmith {
 
-// Length of the longest prefix of `drafts` equal to the target's own choices.
+// Returns the length of the longest prefix of `drafts` that equals the target's own choices.
 std::int64_t accepted_prefix(std::span<const std::int32_t> drafts, std::span<const std::int32_t> target_choices);
 
 struct DecodeStep {
@@ -21,12 +21,12 @@ struct DecodeStep {
 
 class AcceptanceStats {
  public:
-  // Steps of one request, in order.
+  // Adds the steps of one request, in order.
   void add_request(std::span<const DecodeStep> steps);
   void merge(const AcceptanceStats& other);
   double tau_over_steps() const;     // mean over steps of accepted + 1; 0 when there are none
   double tau_over_requests() const;  // mean over requests of the request's mean (requests with at least one whole step)
-  // Share of steps that offered a draft at slot j (1-based) and accepted it; index 0 = slot 1.
+  // Returns, for each slot (index 0 is slot 1), the share of the steps with a draft there that accepted it.
   std::vector<double> acceptance_per_slot() const;
   std::int64_t num_steps() const;
   std::int64_t num_cut_steps() const;

@@ -23,8 +23,7 @@ TEST(AcceptedPrefix, EndsAtTheFirstDifference) {
   EXPECT_EQ(accepted_prefix(Tokens{1}, Tokens{}), 0);
 }
 
-// Four blocks of 3 drafts with 3, 2, 1, 0 right: 1.5 drafts, 2.5 tokens with the target's own; never a product of
-// averages.
+// Four blocks of 3 drafts have 3, 2, 1 and 0 right. The mean is 1.5 drafts, or 2.5 tokens with the target's own.
 TEST(AcceptanceStats, MeansDoNotDependOnTheGrouping) {
   const DecodeStep three{3, 3}, two{3, 2}, one{3, 1}, none{3, 0};
   const std::vector<AcceptanceStats> groupings = {stats_of({{three, one}, {two, none}}),

@@ -49,16 +49,16 @@ void require_nothing_lost(const fs::path& old_folder, const fs::path& new_folder
   }
 }
 
-// After this `name` is what `temporary` was; an older folder of that name stands at `temporary`, or nowhere.
+// After this, `name` is what `temporary` was, and an older folder of that name is at `temporary`.
 void swap_in(const fs::path& temporary, const fs::path& name) {
   if (!fs::exists(name)) {
     require(rename(temporary.c_str(), name.c_str()) == 0, "cannot write ", name.string(), ": ", error_text(errno));
     return;
   }
   if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, name.c_str(), RENAME_EXCHANGE) == 0) return;
-  // File systems without an exchange: for a moment nothing stands under the name, and the old folder goes back on
-  // failure.
-  const fs::path aside = temporary.string() + "0";  // still a temporary's name: swept up after a crash
+  // Some file systems cannot exchange names. There nothing has the name for a moment, and on failure the old folder
+  // goes back.
+  const fs::path aside = temporary.string() + "0";  // still a temporary's name, so it is removed after a crash
   require(rename(name.c_str(), aside.c_str()) == 0, "cannot replace ", name.string(), ": ", error_text(errno));
   if (rename(temporary.c_str(), name.c_str()) != 0) {
     const int error = errno;
@@ -68,7 +68,7 @@ void swap_in(const fs::path& temporary, const fs::path& name) {
   (void)rename(aside.c_str(), temporary.c_str());
 }
 
-// A temporary folder that goes away with this object, whatever now stands under its name.
+// Makes a temporary folder; when this object goes, whatever has that name by then is deleted.
 struct TemporaryFolder {
   Temporary made;
   explicit TemporaryFolder(const fs::path& name) : made(make_temporary(name, TemporaryKind::kFolder)) {}
@@ -152,7 +152,7 @@ void require_writable_folder(const fs::path& folder) {
 
 FolderLock::FolderLock(const fs::path& folder)
     : fd_(open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-  // File systems without locks are taken as they are.
+  // On file systems without locks the folder is used without one.
   if (fd_ < 0 || flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   close(fd_);
   fail(folder.string(), " is being written by another process; wait for it, or choose another folder");

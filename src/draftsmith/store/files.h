@@ -1,4 +1,4 @@
-// Files and folders that appear whole or not at all.
+// Writes files and folders that appear whole or not at all.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace draftsmith {
 
-// The whole file as text; UserError naming it when it cannot be read or is larger than max_bytes.
+// Returns the whole file as text. Throws a UserError that names it when it cannot be read or is larger than max_bytes.
 std::string read_text_file(const std::filesystem::path& file, std::size_t max_bytes = std::size_t{1} << 30);
 
-// Writes through a temporary name beside `file`, fsync, rename. UserError naming the path when the disk is full etc.
+// Writes a temporary file beside `file`, makes it durable and renames it. Throws a UserError that names the path when
+// that fails, for instance because the disk is full.
 void write_text_file(const std::filesystem::path& file, std::string_view text);
 
 // Makes `folder` by filling a temporary folder beside it and renaming: fill(temporary) writes the files. An existing
@@ -22,11 +23,12 @@ void write_text_file(const std::filesystem::path& file, std::string_view text);
 // it was. Left-over temporaries of earlier crashes are removed.
 void write_folder(const std::filesystem::path& folder, const std::function<void(const std::filesystem::path&)>& fill);
 
-// UserError unless files can be created in `folder` (made if missing). Called before long work starts.
+// Throws a UserError unless files can be created in `folder`, which is made if missing. Call it before long work
+// starts.
 void require_writable_folder(const std::filesystem::path& folder);
 
-// Held by the process that writes in `folder` for as long as it lives, through the file .lock there. UserError when
-// another process holds it.
+// Locks `folder` for the process that writes in it, with the file .lock there, for as long as this object lives. The
+// constructor throws a UserError when another process holds the lock.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);

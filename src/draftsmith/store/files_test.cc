@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Writes beyond `bytes` fail with EFBIG while this lives: the only full disk a test can make.
+// Writes beyond `bytes` fail with EFBIG while this lives; a test cannot come closer to a full disk.
 struct FileSizeLimit {
   rlimit before;
   explicit FileSizeLimit(rlim_t bytes) {

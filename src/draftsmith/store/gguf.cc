@@ -1,5 +1,5 @@
 // A cursor walks the mapped file; nothing is reserved before the bytes it needs are known to be there. The rules are
-// those of the program that loads the file next, so that what passes here is loaded there.
+// llama.cpp's own, so that what passes here is loaded there.
 #include "draftsmith/store/gguf.h"
 
 #include <bit>
@@ -55,7 +55,7 @@ class Cursor {
     return out;
   }
 
-  // A count of things that need at least `least_bytes` each.
+  // Checks a count of things that need at least `least_bytes` each, and returns it.
   template <class... What>
   std::uint64_t count(std::uint64_t least_bytes, std::uint64_t counted, const What&... what) const {
     if (counted > left() / least_bytes) {
@@ -102,7 +102,7 @@ GgufValue read_list(Cursor& cursor, const std::string& where, std::uint64_t leas
   return out;
 }
 
-// One value of the type, or a list of them: both come from the same reader of one element.
+// Reads one value or a list of them; the same function reads each element.
 GgufValue read_value(Cursor& cursor, const std::string& key) {
   const auto where = text_of("key ", shown(key));
   auto type = cursor.number<std::uint32_t>(where);
@@ -165,7 +165,7 @@ void read_keys(Cursor& cursor, std::uint64_t num_keys, GgufFile& out, std::uint6
   for (std::uint64_t i = 0; i < num_keys; ++i) {
     const std::string key(cursor.text("key ", i));
     require(!key.empty(), cursor.file(), ": key ", i, " has an empty name");
-    require(!out.keys.contains(key), cursor.file(), ": key ", shown(key), " stands twice");
+    require(!out.keys.contains(key), cursor.file(), ": key ", shown(key), " appears twice");
     const Cursor value_begin = cursor;
     GgufValue value = read_value(cursor, key);
     if (key == kAlignmentKey) alignment = checked_alignment(value_begin, value);
@@ -295,7 +295,7 @@ GgufFile read_gguf(const std::filesystem::path& path) {
   for (std::uint64_t i = 0; i < num_tensors; ++i) {
     out.tensors.push_back(read_tensor(cursor, i));
     const std::string& name = out.tensors.back().name;
-    require(names.insert(name).second, file, ": tensor ", shown(name), ": the name stands twice");
+    require(names.insert(name).second, file, ": tensor ", shown(name), ": the name appears twice");
   }
   place_tensors(file, bytes.size(), cursor.at(), alignment, out.tensors);
   return out;

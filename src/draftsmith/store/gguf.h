@@ -1,5 +1,5 @@
-// The front of a GGUF file (keys and tensor descriptions), read with every count and range checked. llama.cpp asserts
-// on bad files, so each file passes through here before llama.cpp sees it; nothing here needs llama.cpp.
+// Reads the front of a GGUF file (keys and tensor descriptions) and checks every count and range. llama.cpp asserts on
+// bad files, so each file passes through here before llama.cpp sees it; nothing here needs llama.cpp.
 #pragma once
 
 #include <cstdint>
@@ -38,10 +38,10 @@ struct GgufFile {
   std::string architecture() const;  // general.architecture, "" when missing
 };
 
-// Refuses (UserError, naming file and tensor or key): wrong magic, versions other than 2 and 3, counts, lengths or
-// ranges that do not fit the file, zero or more than 4 dimensions, empty or repeated names, unknown tensor types, rows
-// that are not whole blocks, bad alignment, tensors past the end or overlapping. uint64 keys above int64's range are
-// refused.
+// Throws a UserError that names the file and the tensor or key. It refuses a wrong magic number, versions other than 2
+// and 3, pieces of a split model, counts, lengths or ranges that do not fit the file, lists of lists, integers above
+// int64's range, zero or more than 4 dimensions, empty or repeated names, unknown types, rows that are not whole
+// blocks, a bad alignment, and tensors that overlap, leave gaps or lie past the end.
 GgufFile read_gguf(const std::filesystem::path& file);
 
 }  // namespace draftsmith

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Bytes of a GGUF file, put together piece by piece.
+// Builds the bytes of a GGUF file piece by piece.
 struct Bytes {
   std::string text;
   template <class T>
@@ -54,7 +54,7 @@ Bytes& add_tensor(Bytes& out, const Tensor& tensor) {
   return out.add(tensor.type).add(tensor.offset);
 }
 
-// A whole file with these tensors, `keys` (num_keys of them, as bytes) and enough data.
+// Builds a whole file of these tensors, `keys` (num_keys of them, as bytes) and enough data.
 std::string file_with(const std::vector<Tensor>& tensors, std::uint64_t num_keys = 0, const Bytes& keys = {},
                       std::size_t num_data = 64) {
   Bytes out = header(tensors.size(), num_keys);
@@ -170,7 +170,7 @@ TEST(Gguf, BadKeysAreRefusedByName) {
   refused(key("k", kBool).add<char>(2), "key 'k': 2 is neither");
   Bytes twice = key("k", kU8).add<char>(1);
   twice.text += twice.text;
-  refused(twice, "key 'k' stands twice", 2);
+  refused(twice, "key 'k' appears twice", 2);
   refused(key("split.count", kU32).add<std::uint32_t>(3), "one of 3 pieces");
 }
 
@@ -188,7 +188,7 @@ TEST(Gguf, BadTensorsAreRefusedByName) {
   expect_refused(file_with({{"a", {32}, 12345}}), "tensor 'a': its type 12345 is not known");
   expect_refused(file_with({{"", {2}}}), "tensor 0 has an empty name");
   expect_refused(file_with({{std::string(64, 'n'), {2}}}), "longer than 63");
-  expect_refused(file_with({{"a", {2}}, {"a", {2}, 0, 32}}), "tensor 'a': the name stands twice");
+  expect_refused(file_with({{"a", {2}}, {"a", {2}, 0, 32}}), "tensor 'a': the name appears twice");
   expect_refused(file_with({{"a", {2}, 0, 4}}), "tensor 'a': its offset 4 is not a multiple");
   expect_refused(file_with({{"a", {2}}, {"b", {2}}}), "tensor 'b': its bytes overlap");
   expect_refused(file_with({{"a", {2}}, {"b", {2}, 0, 64}}), "tensor 'b': it begins 32 bytes after");

@@ -1,5 +1,5 @@
-// The tensor types a GGUF file may hold: a row is stored as whole blocks of `block_size` elements in `block_bytes`
-// bytes. Facts of ggml's format, by its type ids.
+// Lists the tensor types that a GGUF file may hold, by ggml's type ids. A row is stored as whole blocks of `block_size`
+// elements in `block_bytes` bytes.
 #pragma once
 
 #include <cstdint>

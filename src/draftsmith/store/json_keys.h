@@ -8,17 +8,17 @@
 
 namespace draftsmith {
 
-// An object of a JSON file, read key by key. Errors name file and key; a null counts as absent.
+// Reads an object of a JSON file key by key. Errors name file and key; a null counts as absent.
 class JsonKeys {
  public:
-  // UserError when `text` is not JSON or no object.
+  // Throws a UserError when `text` is not a JSON object.
   JsonKeys(const std::string& text, const std::string& file);
 
   bool has(const std::string& key) const;
-  // "config.json: 'rope_parameters.factor'", for messages.
+  // Names a key in messages: "config.json: 'rope_parameters.factor'".
   std::string name(const std::string& key) const;
 
-  // UserError when the key is missing (unless there is a fallback) or of another type.
+  // These throw a UserError when the key is missing and there is no fallback, or when its value has another type.
   std::int64_t integer(const std::string& key) const;
   std::int64_t integer(const std::string& key, std::int64_t fallback) const;
   double number(const std::string& key) const;  // finite
@@ -29,7 +29,7 @@ class JsonKeys {
   std::string text(const std::string& key, const std::string& fallback) const;
   std::vector<std::int64_t> integers(const std::string& key) const;
   std::vector<std::string> texts(const std::string& key) const;
-  // The object under `key`; an empty one when absent.
+  // Returns the object under `key`, or an empty one when the key is absent.
   JsonKeys object(const std::string& key) const;
 
  private:

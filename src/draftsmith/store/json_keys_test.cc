@@ -1,4 +1,4 @@
-// Reading an object key by key: values, fallbacks, and an error that names file and key for all else.
+// Tests that values and fallbacks are read, and that every error names file and key.
 #include "draftsmith/store/json_keys.h"
 
 #include <gtest/gtest.h>

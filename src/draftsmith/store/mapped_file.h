@@ -1,4 +1,4 @@
-// A file seen as bytes. The mapping is private and read-only; spans into it live as long as the object.
+// Maps a file as bytes. The mapping is private and read-only; spans into it live as long as the object.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@ namespace draftsmith {
 
 class MappedFile {
  public:
-  explicit MappedFile(const std::filesystem::path& file);  // UserError naming `file`; only regular files
+  // Throws a UserError that names `file` unless it is a regular file that can be read.
+  explicit MappedFile(const std::filesystem::path& file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -21,8 +22,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// What a file that is not what it should be seems to be instead, as the end of a sentence: "; it looks like a web page
-// ...".
+// Says what a file of the wrong kind seems to be, as the end of a sentence ("; it looks like a web page ..."). Returns
 // "" when it looks like nothing known.
 std::string wrong_file_hint(std::span<const std::byte> bytes);
 

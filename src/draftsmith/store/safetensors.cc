@@ -56,7 +56,7 @@ void SafetensorsFile::copy_bytes(std::span<const std::byte> from, void* to) {
 
 namespace {
 
-// tensor -> name of its shard, as model.safetensors.index.json says.
+// Maps each tensor to the name of its shard, as model.safetensors.index.json says.
 std::map<std::string, std::string> read_index(const fs::path& file) {
   const nlohmann::json index = nlohmann::json::parse(read_text_file(file, kLongestHeader), nullptr, false);
   require(!index.is_discarded(), file.string(), " is not valid JSON");
@@ -95,7 +95,7 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& folder) {
       files_.emplace_back(folder / shard);
     }
     require(files_[place->second].has(tensor), (folder / shard).string(), " has no tensor ", shown(tensor), ", but ",
-            index.filename().string(), " says so");
+            index.filename().string(), " says that it has");
     file_of_[tensor] = place->second;
   }
 }

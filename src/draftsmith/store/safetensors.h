@@ -1,5 +1,5 @@
-// Safetensors files, in and out. Reading maps the file and trusts nothing in it: every range, shape, type and name is
-// checked before a byte of data is touched, and memory never follows a number in the file.
+// Reads and writes safetensors files. Reading maps the file and trusts nothing in it: every range, shape, type and name
+// is checked before a byte of data is touched, and no number in the file decides how much memory is taken.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace draftsmith {
 
 class SafetensorsFile {
  public:
-  // Throws UserError naming the file (and the tensor). A git-lfs pointer or a web page is recognised and said so.
+  // Throws a UserError that names the file (and the tensor), and says when the file is a git-lfs pointer or a web page.
   explicit SafetensorsFile(const std::filesystem::path& file);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&&) noexcept;
@@ -30,7 +30,7 @@ class SafetensorsFile {
   bool has(const std::string& name) const;
   const TensorInfo& info(const std::string& name) const;            // UserError naming file and tensor when missing
   std::span<const std::byte> bytes(const std::string& name) const;  // may be misaligned: copy, do not cast
-  // A copy of the tensor's elements; refuses another dtype by name.
+  // Returns a copy of the tensor's elements. Throws a UserError when the tensor is missing or not of type `expected`.
   template <class T>
   std::vector<T> copy(const std::string& name, DType expected) const {
     const std::span<const std::byte> raw = checked_bytes(name, expected, sizeof(T));
@@ -46,19 +46,20 @@ class SafetensorsFile {
   std::unique_ptr<State> state_;
 };
 
-// One tensor to write; its bytes stay the caller's until the file is written, so that nothing is gathered in memory.
+// Describes a tensor to write. Its bytes stay the caller's until the file is written, so nothing is gathered in memory.
 struct TensorToWrite {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;  // row-major
 };
-// Writes FILE whole or not at all (temporary name beside it, fsync, rename). Tensors are stored in the order given.
+// Writes `file` whole or not at all (whole_file.h), with the tensors in the order given. Throws a UserError that names
+// it.
 void write_safetensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata);
 
-// A model folder: model.safetensors, or the shards that model.safetensors.index.json names (each must exist and hold
-// what the index says). find() gives the file that holds a tensor.
+// Reads a model folder: model.safetensors, or the shards that model.safetensors.index.json names. The constructor
+// throws a UserError when a shard is missing or lacks a tensor that the index gives it.
 class SafetensorsFolder {
  public:
   explicit SafetensorsFolder(const std::filesystem::path& folder);

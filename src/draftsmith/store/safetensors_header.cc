@@ -1,5 +1,5 @@
-// The JSON is read as a stream of events into the maps directly: no tree, so neither its depth nor its size costs more
-// than the entries it holds, and a repeated key is seen as such.
+// Reads the JSON as a stream of events, straight into the maps. Without a tree, its depth and size cost no more than
+// the entries it holds, and a repeated key is noticed.
 #include "draftsmith/store/safetensors_header.h"
 
 #include <algorithm>
@@ -47,15 +47,15 @@ class HeaderEvents : public json::json_sax_t {
       fields_.clear();
       offsets_.clear();
       require(name_ != kMetadataKey || !std::exchange(seen_metadata_, true), file_,
-              ": __metadata__ stands twice in the header");
+              ": __metadata__ appears twice in the header");
       return go(Place::kEntry);
     }
     field_ = text;
     if (place_ == Place::kMetadata) {
-      require(!out_.metadata.contains(field_), file_, ": key ", shown(field_), " stands twice in __metadata__");
+      require(!out_.metadata.contains(field_), file_, ": key ", shown(field_), " appears twice in __metadata__");
       return true;
     }
-    require(fields_.insert(field_).second, where(), shown(field_), " stands twice");
+    require(fields_.insert(field_).second, where(), shown(field_), " appears twice");
     skip_next_ = field_ != "dtype" && field_ != "shape" && field_ != "data_offsets";  // later versions may add fields
     return true;
   }
@@ -105,8 +105,8 @@ class HeaderEvents : public json::json_sax_t {
   }
 
  private:
-  // Where the next event belongs: before all, between entries, after an entry's name, in one, in a list of numbers of
-  // one.
+  // The next event comes before everything, between entries, after an entry's name, in a tensor's entry, in a list of
+  // numbers there, in the metadata, or after the end.
   enum class Place { kStart, kTop, kEntry, kTensor, kNumbers, kMetadata, kEnd };
 
   bool go(Place place) { return place_ = place, true; }
@@ -122,7 +122,7 @@ class HeaderEvents : public json::json_sax_t {
     fail(where(), shown(field_), " holds ", found);
   }
 
-  // Values of unknown fields pass by, to a depth that no honest writer needs.
+  // Values of unknown fields are skipped, down to a depth that no honest writer needs.
   bool skipping() const { return skip_next_ || skip_depth_ > 0; }
   bool enter_skipped() {
     skip_next_ = false;
@@ -144,7 +144,7 @@ class HeaderEvents : public json::json_sax_t {
     info_.end = offsets_[1];
     require(info_.begin <= info_.end, where(), "its bytes end before they begin (", info_.begin, " to ", info_.end,
             ")");
-    require(out_.tensors.emplace(name_, info_).second, where(), "the name stands twice in the header");
+    require(out_.tensors.emplace(name_, info_).second, where(), "the name appears twice in the header");
   }
 
   const std::string& file_;
@@ -166,7 +166,7 @@ std::optional<std::size_t> bytes_of_shape(const TensorInfo& info) {
   return bytes;
 }
 
-// In order of their bytes the tensors follow one another from 0 to the end of the data.
+// Refuses tensors that do not fill the data from 0 to its end, without overlap or gap.
 void check_layout(const std::string& file, const std::map<std::string, TensorInfo>& tensors,
                   std::size_t num_data_bytes) {
   std::vector<const std::pair<const std::string, TensorInfo>*> in_order;
@@ -205,7 +205,7 @@ SafetensorsHeader read_safetensors_header(const std::string& file, std::span<con
   std::uint64_t length;
   std::memcpy(&length, bytes.data(), 8);
   if (length > kLongestHeader)
-    not_one("it says its header has ", length, " bytes, and ", kLongestHeader, " are the most");
+    not_one("it says its header has ", length, " bytes, but at most ", kLongestHeader, " are allowed");
   if (length > bytes.size() - 8) not_one("it says its header has ", length, " bytes, but the file has ", bytes.size());
 
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, static_cast<std::size_t>(length));

@@ -1,4 +1,4 @@
-// The front of a safetensors file: 8 bytes of length, then JSON. Inside the store room only.
+// Reads the front of a safetensors file: 8 bytes of length, then JSON. Only this room includes it.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ struct SafetensorsHeader {
 };
 
 // Checks everything: length, JSON, types, and that the tensors fill the data section exactly, without overlap or gap.
-// UserErrors name `file` and the tensor.
+// Throws a UserError that names `file` and the tensor.
 SafetensorsHeader read_safetensors_header(const std::string& file, std::span<const std::byte> bytes);
 
 inline constexpr char kMetadataKey[] = "__metadata__";

@@ -21,7 +21,7 @@ std::string prefixed(std::uint64_t length, const std::string& rest) {
   return text + rest;
 }
 
-// A safetensors file with this header and `num_bytes` of data 0, 1, 2 ...
+// Builds a safetensors file of this header and `num_bytes` bytes of data 0, 1, 2 ...
 std::string file_text(const std::string& header, std::size_t num_bytes) {
   std::string data(num_bytes, '\0');
   for (std::size_t i = 0; i < num_bytes; ++i) data[i] = static_cast<char>(i);
@@ -48,7 +48,7 @@ TEST(SafetensorsRead, WildLengthsAreRefused) {
   expect_refused(good.substr(0, 7), "only 7 bytes");
   expect_refused(prefixed(~std::uint64_t{0}, body), "18446744073709551615");
   expect_refused(prefixed(~std::uint64_t{7}, body), "18446744073709551608");
-  expect_refused(prefixed(100000001, body), "100000000 are the most");
+  expect_refused(prefixed(100000001, body), "at most 100000000 are allowed");
   expect_refused(prefixed(5000, body), "5000 bytes, but the file has");
   expect_refused(good.substr(0, good.size() - 3), "'a': it ends at byte 8 of the data, but the file holds only 5");
 }
@@ -92,8 +92,9 @@ TEST(SafetensorsRead, BadHeadersAreRefusedByTensor) {
   expect_refused(file_text("{\"__metadata__\":{\"n\":1}," + a + "}", 8), "'n' is a number");
   expect_refused(file_text("{\"__metadata__\":{\"n\":{}}," + a + "}", 8), "'n' is an object");
   expect_refused(file_text("{\"__metadata__\":[]," + a + "}", 8), "__metadata__ must hold text only, but it is a list");
-  expect_refused(file_text("{" + a + "," + entry("a", "F32", "[2]", "[8,16]") + "}", 16), "'a': the name stands twice");
-  expect_refused(file_text("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0), "'a': 'dtype' stands twice");
+  expect_refused(file_text("{" + a + "," + entry("a", "F32", "[2]", "[8,16]") + "}", 16),
+                 "'a': the name appears twice");
+  expect_refused(file_text("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0), "'a': 'dtype' appears twice");
   expect_refused(file_text("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8), "'a': 'data_offsets' is missing");
   expect_refused(file_text("{\"a\":{\"dtype\":3}}", 0), "'a': 'dtype' holds a number");
   expect_refused(file_text("{\"a\":{\"shape\":\"F32\"}}", 0), "'a': 'shape' holds text");
@@ -214,7 +215,7 @@ TEST(SafetensorsWrite, AShortWriteLeavesTheOldFile) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"x"});
 }
 
-// A model of two tensors in two shards with their index.
+// Writes a model of two tensors in two shards with their index.
 void write_shards(const fs::path& folder) {
   fs::create_directories(folder);
   const float value = 3;

@@ -18,7 +18,7 @@ namespace {
 
 std::string prefix_of(const fs::path& final_path) { return "." + final_path.filename().string() + ".tmp-"; }
 
-// True when `name` is the prefix followed by digits, '-' and digits only: nobody else's file is ever removed.
+// True when only digits and '-' follow the prefix in `name`, so that nobody else's file is removed.
 bool is_temporary_name(const std::string& name, const std::string& prefix) {
   if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) return false;
   return name.find_first_not_of("0123456789-", prefix.size()) == std::string::npos;
@@ -37,7 +37,7 @@ void remove_left_overs(const fs::path& final_path) {
   }
 }
 
-// The name may have been swept away by another writer between making and locking it.
+// Another writer may have removed the name between making and locking it.
 bool still_there(const Temporary& made) {
   struct stat by_name, by_descriptor;
   return lstat(made.path.c_str(), &by_name) == 0 && fstat(made.descriptor, &by_descriptor) == 0 &&
@@ -63,7 +63,7 @@ Temporary make_temporary(const fs::path& final_path, TemporaryKind kind) {
       if (errno == EEXIST) continue;
       fail("cannot write ", final_path.string(), ": ", error_text(errno));
     }
-    flock(made.descriptor, LOCK_EX | LOCK_NB);  // file systems without locks: the name alone must do
+    flock(made.descriptor, LOCK_EX | LOCK_NB);  // on file systems without locks the name alone must do
     if (still_there(made)) return made;
     close(made.descriptor);
   }

@@ -1,8 +1,7 @@
-// Temporary names beside what they will become, and the care they need. Inside the store room only.
+// Makes temporary files and folders beside the names that they will get. Only this room includes it.
 //
 // A temporary of NAME is called ".NAME.tmp-<pid>-<n>". Its owner holds a lock (flock) on it for as long as it lives, so
-// that the next writer of NAME can tell a left-over of a crash, which it removes, from the work of somebody still
-// alive.
+// that the next writer of NAME removes what a crash left over, but not the work of a live process.
 #pragma once
 
 #include <filesystem>
@@ -17,14 +16,15 @@ struct Temporary {
   int descriptor = -1;  // open and locked; closing it gives the lock up
 };
 
-// Makes an empty temporary beside `final_path`, after removing the left-overs of crashed writers of the same name.
+// Makes an empty temporary beside `final_path`, after removing what crashed writers of the same name left over. Throws
+// a UserError that names `final_path`.
 Temporary make_temporary(const std::filesystem::path& final_path, TemporaryKind kind);
 
-// Where a write to `path` really goes: trailing slashes dropped, links followed. Refuses names that cannot be replaced
-// ("/", "..").
+// Returns the path that a write to `path` really goes to: trailing slashes are dropped and links followed. Throws a
+// UserError for names that cannot be replaced ("/", "..").
 std::filesystem::path final_path_of(const std::filesystem::path& path);
 
-// The folder that holds `path` ("." for a bare name).
+// Returns the folder that holds `path` ("." for a bare name).
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
 // Makes renames in `folder` durable. File systems that cannot do this are left alone.

@@ -1,4 +1,4 @@
-// What a safetensors file says of a tensor: its type, its shape and where its bytes are.
+// Holds what a safetensors file says about a tensor: its type, its shape and the place of its bytes.
 #pragma once
 
 #include <cstddef>

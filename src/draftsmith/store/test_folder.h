@@ -1,4 +1,4 @@
-// For tests only: a folder of one's own that goes away, and the check that an error is the user's and says enough.
+// For tests: a folder that is deleted with its object, and a check that a UserError holds certain words.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class TestFolder {
 
 }  // namespace draftsmith
 
-// `statement` throws a UserError whose text holds both parts.
+// Expects that `statement` throws a UserError whose text holds both parts.
 #define EXPECT_USER_ERROR(statement, part1, part2)                                             \
   do {                                                                                         \
     try {                                                                                      \

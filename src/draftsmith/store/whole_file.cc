@@ -31,7 +31,7 @@ void WholeFile::write(std::span<const std::byte> bytes) {
     const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
     if (written < 0 && errno == EINTR) continue;
     require(written > 0, "cannot write ", file_.string(), ": ", error_text(written < 0 ? errno : ENOSPC),
-            "; what stood there before is unchanged");
+            "; what was there before is unchanged");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }

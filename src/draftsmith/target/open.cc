@@ -10,7 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_no_folder(const fs::path& path) {
-  std::error_code ignored;  // what cannot be looked at is refused when it is opened
+  std::error_code ignored;  // a path that cannot be looked at is refused when it is opened
   return !fs::is_directory(path, ignored);
 }
 

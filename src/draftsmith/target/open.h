@@ -1,4 +1,4 @@
-// Opens a target, whatever its path is: the one place that knows which engine reads what.
+// Opens a target. This is the one place that knows which engine reads which path.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@
 
 namespace draftsmith {
 
-// UserError, in one sentence, unless an engine reads such a path. Does not open the file.
+// Throws a UserError unless an engine reads such a path. It does not open the file.
 void check_target_path(const std::filesystem::path& file_or_folder);
 
-// `llama` is for the llama.cpp engine only.
+// Throws a UserError that names the path. `llama` is for the llama.cpp engine only.
 std::unique_ptr<Target> open_target(const std::filesystem::path& file_or_folder, const TargetOptions& options,
                                     const LlamaOptions& llama = {});
 
-// The head alone, without loading the model.
+// Reads the head alone, without loading the model. Throws a UserError that names the path.
 TargetHead read_head(const std::filesystem::path& file_or_folder);
 
 }  // namespace draftsmith

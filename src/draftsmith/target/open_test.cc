@@ -1,4 +1,4 @@
-// Which engine a path goes to, and what no engine reads.
+// Tests which engine a path goes to, and what no engine reads.
 #include "draftsmith/target/open.h"
 
 #include <gtest/gtest.h>

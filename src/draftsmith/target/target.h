@@ -1,6 +1,6 @@
-// The frozen target model: hidden states of documents for training, one-by-one or block passes for decoding, and the
-// embedding and head that the drafter shares. This is the interface; open.h picks the engine behind it. Everything is
-// fp32 in memory unless a name says bf16. N tokens, K taps, H hidden, V vocabulary.
+// The target is a frozen model. It gives hidden states of documents for training, passes over one token or a block for
+// decoding, and the embedding and head that the drafter shares. This is the interface; open.h picks the engine behind
+// it. N tokens, K taps, H hidden, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,11 +26,10 @@ struct TargetInfo : DecoderShape {
   bool can_rewind = true;             // false: recurrent or hybrid cache; decoding with a drafter is refused by name
 };
 
-// Hidden states of one document: taps bf16 [N, K*H], in the order of the taps asked for; final bf16 [N, H] (after the
-// final norm) when asked for, else undefined.
+// Hidden states of one document. What was not asked for is undefined.
 struct DocumentFeatures {
-  at::Tensor taps;
-  at::Tensor final_state;
+  at::Tensor taps;         // bf16 [N, K*H], in the order of the taps asked for
+  at::Tensor final_state;  // bf16 [N, H], after the final norm
 };
 
 // One growing sequence with its KV cache.
@@ -42,11 +41,11 @@ class TargetSession {
   };
   virtual ~TargetSession() = default;
   virtual std::int64_t length() const = 0;
-  // Appends n >= 1 tokens in one pass. The caller keeps length() + n within capacity.
+  // Appends n >= 1 tokens in one pass. Throws a UserError when length() + n is more than the capacity.
   virtual Pass extend(std::span<const std::int32_t> tokens) = 0;
-  // As extend(), with the logits [1, V] of the last token only: for a prompt, whose other distributions nobody needs.
+  // Does the same with the logits [1, V] of the last token only, for a prompt, whose other distributions nobody needs.
   virtual Pass prefill(std::span<const std::int32_t> tokens);
-  // Forgets everything after the first `length` tokens.
+  // Forgets everything after the first `length` tokens. Throws a UserError when the target cannot (can_rewind).
   virtual void truncate(std::int64_t length) = 0;
 };
 
@@ -64,19 +63,20 @@ class Target {
   virtual ~Target() = default;
   virtual const TargetInfo& info() const = 0;
 
-  // Frozen, kept once: fp32 or bf16 as `compute` asks. head() is the same tensor as embedding() when
-  // tied.
+  // Both are read once, in fp32 or bf16 as TargetOptions::compute says. When tied, head() is the same tensor as
+  // embedding().
   virtual at::Tensor embedding() = 0;  // [V, H]
   virtual at::Tensor head() = 0;       // [V, H]
 
-  // The document alone, positions from 0; the figures do not depend on what was asked before. taps: 0-based layer
-  // outputs.
+  // Reads the document alone, with positions from 0; the result does not depend on earlier calls. `taps` are 0-based
+  // layer outputs. Throws a UserError for taps, ids or a length that the target does not have.
   virtual DocumentFeatures features(std::span<const std::int32_t> document, std::span<const std::int64_t> taps,
                                     bool want_final_state) = 0;
 
+  // Opens a session that holds up to `capacity` tokens.
   virtual std::unique_ptr<TargetSession> session(std::span<const std::int64_t> taps, std::int64_t capacity) = 0;
 
-  // Continues each prompt until an end id (kept as the last token) or max_new_tokens; many sequences at once.
+  // Continues each prompt until an end id (kept as the last token) or max_new_tokens, many sequences at once.
   // on_answer is called from this thread as answers finish, in any order.
   struct Answer {
     std::vector<std::int32_t> tokens;
@@ -86,11 +86,11 @@ class Target {
                                        const GenerateOptions& options,
                                        const std::function<void(std::int64_t index, const Answer&)>& on_answer) = 0;
 
-  // A weight of the target, dequantised to fp32, rows in Hugging Face order (rotate-half) for q and k; undefined when
-  // the model has no such tensor. Used to start a drafter from the target's layers.
+  // Returns a weight dequantised to fp32, with the rows of q and k in Hugging Face's order (rotate-half), or an
+  // undefined tensor when the model has none. A drafter can start from these.
   virtual at::Tensor weight(const DecoderWeight& weight) = 0;
 
-  // What a copy of the weights in bf16 would take (model.feature_weights); 0 when the engine never makes one.
+  // Returns the bytes of a bf16 copy of the weights (model.feature_weights); 0 when the engine never makes one.
   virtual std::int64_t bf16_copy_bytes() const { return 0; }
 };
 
@@ -100,7 +100,7 @@ struct TargetHead {
   at::Tensor rows;     // fp32 [V, H]
 };
 
-// What every engine is asked for.
+// Every engine takes these options.
 struct TargetOptions {
   std::int64_t threads = 0;              // 0 = all cores
   Compute compute = Compute::kBFloat16;  // type of embedding() and head()

@@ -1,6 +1,6 @@
-// The only file that sees llama.cpp's Jinja engine. The variables and repairs are those of llama.cpp's server for plain
-// messages: system turns go into the next message where the template knows none, content becomes a list of parts where
-// the template takes nothing else, contents are trimmed for the one family that needs it.
+// This is the only file that sees llama.cpp's Jinja engine. The variables and repairs are those of llama.cpp's server
+// for plain messages: a system turn goes into the next message if the template knows no system role, content becomes a
+// list of parts if the template takes nothing else, and content is trimmed for the one family that needs it.
 #include "draftsmith/text/chat_template.h"
 
 #include <jinja/caps.h>
@@ -24,7 +24,7 @@ constexpr std::size_t kMaxSource = std::size_t{1} << 20;
 constexpr int kMaxNesting = 100;
 constexpr int kMaxTag = 4096;
 
-// The engine reports over several lines, the source drawn in between; one sentence of it is kept.
+// The engine's report has several lines with the source drawn between them; this makes it one line.
 std::string one_line(std::string_view report) {
   std::string line;
   for (char c : report) {
@@ -44,7 +44,7 @@ void check_source(const std::string& source) {
   require(source.size() <= kMaxSource, "the chat template has ", source.size(), " bytes; at most ", kMaxSource,
           " are read");
   int line = 1, brackets = 0, blocks = 0, tag_size = 0;
-  char quote = 0, tag = 0;  // tag: what its second character is: { % #
+  char quote = 0, tag = 0;  // tag: its second character, one of { % #
   for (std::size_t i = 0; i < source.size(); ++i) {
     const char c = source[i], next = i + 1 < source.size() ? source[i + 1] : '\0';
     line += c == '\n';
@@ -71,7 +71,7 @@ void check_source(const std::string& source) {
       if ((c == ')' || c == ']' || c == '}') && brackets > 0) --brackets;
     }
     require(brackets <= kMaxNesting && blocks <= kMaxNesting, "the chat template nests more than ", kMaxNesting,
-            " deep at line ", line);
+            " levels deep at line ", line);
     require(tag_size <= kMaxTag, "the chat template has an expression of more than ", kMaxTag, " characters at line ",
             line);
   }
@@ -91,7 +91,7 @@ std::string formatted(const std::tm& time, const char* format) {
 }  // namespace
 
 struct ChatTemplate::State {
-  std::string source;  // as given: what the digest is of
+  std::string source;  // as given; the digest is taken of it
   std::string bos_text, eos_text;
   jinja::program program;
   jinja::caps caps;

@@ -1,6 +1,6 @@
-// The chat template of a model, rendered by llama.cpp's Jinja engine with the variables and message repairs of
-// llama.cpp's server, so that training sees the text that serving will see. Only role and content are rendered: no
-// tools, no reasoning. The date (strftime_now, date_string) is that of construction: all rows of a run read the same.
+// Renders a model's chat template with llama.cpp's Jinja engine and the variables and message repairs of llama.cpp's
+// server, so that training sees the text that serving will see. Only role and content are rendered, without tools or
+// reasoning. The date (strftime_now, date_string) is that of construction, so it is the same in all documents of a run.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,16 @@ enum class GenerationPrompt { kOmit, kAdd };
 
 class ChatTemplate {
  public:
-  // Parses `source` and renders two probes; UserError naming the problem and its line when the engine cannot.
+  // Parses `source` and renders two probes. Throws a UserError that names the problem and its line when that fails.
   ChatTemplate(std::string source, std::string bos_text, std::string eos_text);
-  // The template of the tokenizer's model, or `source` where that is not empty. UserError when there is neither.
+  // Makes the template of the tokenizer's model, or of `source` if that is not empty. Throws a UserError when there is
+  // neither.
   static ChatTemplate of(const Tokenizer& tokenizer, const std::string& source = "");
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // UserError when the template refuses these messages (it may ask for alternating roles, say).
+  // Throws a UserError when the template refuses these messages (it may demand alternating roles, for instance).
   std::string render(std::span<const ChatMessage> messages, GenerationPrompt generation_prompt) const;
   const std::string& source() const;
   std::string digest() const;  // SHA-256 of the source, hexadecimal

@@ -37,7 +37,7 @@ TEST(ChatTemplate, SmolLmPutsItsSystemTextBeforeTheFirstUser) {
   EXPECT_EQ(chat_template.digest(), smol().template_digest());
 }
 
-// The features that other engines were found to get wrong.
+// Other engines were found to get these features wrong.
 TEST(ChatTemplate, EngineDoesWhatTemplatesCountOn) {
   EXPECT_EQ(render("{% for m in messages %}\n   {{ m.role }}\n{% endfor %}\nEND\n"), "   user\n   assistant\nEND");
   EXPECT_EQ(
@@ -56,7 +56,7 @@ TEST(ChatTemplate, EngineDoesWhatTemplatesCountOn) {
   EXPECT_EQ(render("{{ bos_token }}{{ eos_token }}"), "<s></s>");
 }
 
-// Where llama.cpp's engine departs from Jinja2; the server prints the same, so this is what is trained on.
+// Here llama.cpp's engine departs from Jinja2. Its server prints the same, so training uses it too.
 TEST(ChatTemplate, KnownDifferencesOfTheEngine) {
   EXPECT_EQ(render("[{{ none }}]"), "[]");                    // Jinja2: [None]
   EXPECT_EQ(render("{{ 'a' + messages[0].nothing }}"), "a");  // Jinja2: an error
@@ -115,7 +115,7 @@ std::string served(common_chat_templates* templates, const std::vector<ChatMessa
   return common_chat_templates_apply(templates, inputs).prompt;
 }
 
-// The templates that come with llama.cpp's source, each through the server's own way and through ours.
+// The server's code and ours render each template that comes with llama.cpp's source.
 TEST(ChatTemplate, TextIsTheServersText) {
   const std::vector<std::vector<ChatMessage>> conversations = {
       {{"user", "hi"}},

@@ -18,7 +18,7 @@ void keep_first_error(ggml_log_level level, const char* text, void*) {
   // "llama_model_load: error loading model: ..." : the function's name tells a user nothing.
   const std::size_t colon = line.find(": ");
   if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);
-  constexpr std::string_view kAgain = "error loading model: ";  // stands before every reason of a load
+  constexpr std::string_view kAgain = "error loading model: ";  // comes before every reason for a failed load
   while (line.starts_with(kAgain)) line.erase(0, kAgain.size());
   const std::lock_guard lock(mutex);
   if (first_error.empty()) first_error = line;

@@ -6,12 +6,12 @@
 
 namespace draftsmith {
 
-// From now on llama.cpp prints nothing; errors that it reports are kept from here on, earlier ones forgotten. Call it
-// before each call that may fail. Safe from several threads, whose errors are not told apart.
+// From this call on llama.cpp prints nothing and its errors are kept; earlier ones are forgotten. Call it before each
+// call of llama.cpp that may fail. Several threads may call it, but their errors are not told apart.
 void watch_llama_log();
 
-// The first error since then, without the name of llama.cpp's function; "it gave no reason" when there was none. Later
-// ones repeat the first in wider terms ("failed to load model").
+// Returns the first error since then without the name of llama.cpp's function, or "it gave no reason". Later errors
+// only repeat the first in wider terms ("failed to load model").
 std::string llama_error();
 
 }  // namespace draftsmith

@@ -1,4 +1,4 @@
-// What the tests of this room share: SmolLM2's tokenizer and the ChatML template that the cases are counted with.
+// For tests: SmolLM2's tokenizer, and a ChatML template.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The tokenizer of a GGUF file: llama.cpp's own, loaded without weights.
+// The tokenizer of a GGUF file is llama.cpp's own, loaded without weights.
 #include "draftsmith/text/tokenizer.h"
 
 #include <llama.h>
@@ -27,7 +27,7 @@ const std::vector<T>* list_of(const GgufFile& gguf, const std::string& key) {
   return list;
 }
 
-// What llama.cpp would assert on, or read past, while it loads a vocabulary.
+// Refuses a vocabulary that llama.cpp would assert on, or read past, while it loads it.
 void check_vocabulary(const GgufFile& gguf) {
   const std::string file = gguf.path.string();
   const std::string model = gguf.text("tokenizer.ggml.model").value_or("");
@@ -40,7 +40,7 @@ void check_vocabulary(const GgufFile& gguf) {
   for (std::size_t i = 0; i < tokens->size(); ++i) {
     const std::string& text = (*tokens)[i];
     require(seen.insert(text.empty() ? text_of("[EMPTY_", i, "]") : text).second, file, ": token ", i, " '", text,
-            "' stands twice in '", kTokens, "'");
+            "' appears twice in '", kTokens, "'");
   }
   const auto* types = list_of<std::int64_t>(gguf, kTypes);
   require(types == nullptr || types->size() == tokens->size(), file, ": '", kTypes, "' and '", kTokens,
@@ -74,7 +74,7 @@ std::string vocabulary_digest(const GgufFile& gguf) {
   return sha.hex();
 }
 
-// llama.cpp has no call for it: the file's key, else the token that is typed as unknown.
+// llama.cpp has no call for this. Takes the file's key, or else the token that has the type "unknown".
 std::int32_t unknown_token(const llama_vocab* vocab, const GgufFile& gguf) {
   const std::int32_t size = llama_vocab_n_tokens(vocab);
   const std::int64_t key = gguf.integer("tokenizer.ggml.unknown_token_id").value_or(-1);

@@ -1,4 +1,4 @@
-// The tokenizer of a GGUF file and the choice of the mask token.
+// Tests the tokenizer of a GGUF file and the choice of the mask token.
 #include <gtest/gtest.h>
 
 #include "draftsmith/base/check.h"
@@ -75,7 +75,7 @@ TEST(MaskToken, GivenIdsArePassedOnOrRefused) {
   EXPECT_THROW(choose_mask_token(smol(), 0, smol().size()), UserError);  // end of text
 }
 
-// A tokenizer made of names, to try the rules one by one.
+// This tokenizer is made of names, so that the rules can be tried one by one.
 class NamedTokens final : public Tokenizer {
  public:
   std::vector<std::string> names;

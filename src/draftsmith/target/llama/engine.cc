@@ -1,4 +1,4 @@
-// llama.cpp, called: loading, contexts, batches.
+// Calls llama.cpp: loads models, makes contexts and runs batches.
 #include "draftsmith/target/llama/engine.h"
 
 #include <llama.h>

@@ -1,5 +1,5 @@
-// llama.cpp behind four small things: a loaded model, a context, a batch of tokens and the text of its last error.
-// Nothing outside this room sees them, and this header needs no llama.cpp header.
+// Wraps llama.cpp in a loaded model, a context and a batch of tokens. Nothing outside this folder sees them, and this
+// header needs no llama.cpp header.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,11 @@ struct ContextDeleter {
 };
 using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
 
-// Weights are mapped, on the CPU. UserError naming the file, with llama.cpp's own reason.
+// Loads a model on the CPU, with its weights mapped. Throws a UserError that names the file and gives llama.cpp's
+// reason.
 std::shared_ptr<llama_model> load_model(const std::filesystem::path& file);
 
-// While one lives, long passes may use kernels that round otherwise than single passes (llama_switch/llama_switch.h).
+// While one lives, long passes may use kernels that round unlike single passes (llama_switch/llama_switch.h).
 struct QuickKernels {
   QuickKernels();
   ~QuickKernels();
@@ -34,10 +35,10 @@ struct QuickKernels {
   QuickKernels& operator=(const QuickKernels&) = delete;
 };
 
-// Writes `file` with its matrices in BF16 to `copy`, whole or not at all.
+// Writes `file` with its matrices in BF16 to `copy`, whole or not at all. Throws a UserError that names `copy`.
 void write_bf16_copy(const std::filesystem::path& file, const std::filesystem::path& copy, std::int64_t threads);
 
-// Cells of a cache that holds `num_tokens` tokens: llama.cpp's cache comes in whole steps of 256.
+// Returns the cells of a cache that holds `num_tokens` tokens; llama.cpp's cache comes in whole steps of 256.
 constexpr std::int64_t cells_for(std::int64_t num_tokens) { return (num_tokens + 255) / 256 * 256; }
 
 struct ContextOptions {
@@ -46,27 +47,28 @@ struct ContextOptions {
   std::int64_t batch_tokens = 512;  // most tokens of one run
   std::int64_t batch_outputs = 1;   // most tokens of one run whose logits (or final state) are wanted
   std::int64_t threads = 1;
-  // true: one cache for all sequences, rows come in batch order. false: one cache each, faster, but the engine regroups
-  // the rows of a batch by sequence, so nothing may be read by row.
+  // With true, all sequences share one cache and rows keep the order of the batch. With false, each sequence has a
+  // cache; this is faster, but the engine regroups the rows of a batch by sequence, so a TapReader cannot be used.
   bool shared_cache = true;
   TapReader* taps = nullptr;  // outlives the context
 };
+// Throws a UserError with the engine's reason.
 ContextPtr make_context(llama_model& model, const ContextOptions& options);
 
-// Tokens to run in one call. Filled, run, cleared, used again.
+// Holds the tokens to run in one call. It is filled, run, cleared and used again.
 class Batch {
  public:
   void add(std::int32_t token, std::int64_t position, std::int64_t sequence, bool wants_output);
   void clear();
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
-  void run(llama_context& context);  // UserError with the engine's reason
+  void run(llama_context& context);  // throws a UserError with the engine's reason
 
  private:
   std::vector<std::int32_t> tokens_, positions_, num_sequences_, sequences_;
   std::vector<std::int8_t> outputs_;
 };
 
-// Forgets the tokens of a sequence from `position` on. False when this kind of memory cannot.
+// Forgets the tokens of a sequence from `position` on. Returns false when this kind of memory cannot.
 bool forget_from(llama_context& context, std::int64_t sequence, std::int64_t position);
 void forget_all(llama_context& context);
 

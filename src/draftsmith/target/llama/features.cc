@@ -1,6 +1,6 @@
-// Features of a document: a long one takes several runs of the engine, whose cache holds what came before.
-// Laws: a document's features do not depend on the documents read before it, nor on how many runs it takes (beyond the
-// rounding of a quantised engine); nothing after the last layer wanted is computed.
+// Reads the features of a document. A long one takes several runs of the engine, whose cache holds what came before.
+// Features depend neither on the documents read before nor on the number of runs (beyond the rounding of a quantised
+// engine). Nothing after the last wanted layer is computed.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 

@@ -1,6 +1,6 @@
-// Continuous batching: as many sequences as there are slots, each with a cache of its own in one context; a slot that
-// becomes free takes the next prompt, whose tokens ride in the same batches as the single tokens of the others. Law:
-// answer i depends on its prompt and (seed, i) only, up to the rounding that comes with other batch sizes.
+// Answers prompts by continuous batching. Each slot runs one sequence, with a cache of its own in one context. A slot
+// that becomes free takes the next prompt, whose tokens go into the same batches as the single tokens of the others.
+// Answer i depends on its prompt and (seed, i) only, up to the rounding that comes with other batch sizes.
 #include <llama.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class Generator {
     return cells_for(total);
   }
 
-  // One token of every running answer, then prompt tokens while there is room. False when nothing is left to do.
+  // Adds one token of every running answer, then prompt tokens while there is room. Returns false when nothing is left.
   bool fill_batch() {
     batch_.clear();
     const std::int64_t limit = static_cast<std::int64_t>(llama_n_batch(context_.get()));

@@ -1,4 +1,5 @@
-// The llama.cpp engine: what is refused before llama.cpp sees a file, what the model is, and its weights as tensors.
+// The llama.cpp engine refuses bad files before llama.cpp sees them, reads what the model is, and gives its weights as
+// tensors.
 #include "draftsmith/target/llama/gguf_target.h"
 
 #include <ATen/Parallel.h>
@@ -19,9 +20,9 @@
 namespace draftsmith {
 namespace {
 
-constexpr std::int64_t kMaxLayers = 512;  // of llama.cpp
+constexpr std::int64_t kMaxLayers = 512;  // llama.cpp's limit
 
-// A key that is one number, or a list with a number for each layer: its largest.
+// Returns the largest number of a key that is one number or a list with one for each layer; 0 without the key.
 std::int64_t largest_of(const GgufFile& file, const std::string& key) {
   if (const auto value = file.integer(key)) return *value;
   const auto found = file.keys.find(key);
@@ -61,7 +62,7 @@ TargetInfo read_info(const llama_model& model, const GgufWeights& weights) {
   return info;
 }
 
-// The file's size and time are in the name: a copy of an older file is not taken for a newer one's.
+// The file's size and time are in the name, so that the copy of an older file is not taken for that of a newer one.
 std::string bf16_copy_name(const std::filesystem::path& file) {
   const auto time = std::filesystem::last_write_time(file).time_since_epoch().count();
   return text_of(file.stem().string(), "-", std::filesystem::file_size(file), "-", time, "-bf16.gguf");
@@ -153,10 +154,10 @@ class GgufTarget final : public Target {
     return weights_.file().integer(info().architecture + ".rope.dimension_count").value_or(info().head_dim);
   }
 
-  // Whether q and k are stored for a RoPE that turns neighbouring elements is a property of the architecture that
-  // llama.cpp states: llama.cpp's converter permutes the rows of exactly those whose Hugging Face twin turns halves
-  // (llama, granite, internlm2, ...); the others of that kind are stored as they came and need the same turn before
-  // rotate-half may be used. Latent attention (kv_lora_rank) keeps another order inside a head and stays as stored.
+  // llama.cpp says of each architecture whether its RoPE turns neighbouring elements of q and k. Its converter permutes
+  // the rows of those architectures whose Hugging Face twin turns halves (llama, granite, internlm2, ...) and stores
+  // the others as they came; both need the same reordering before rotate-half may be used. Latent attention
+  // (kv_lora_rank) keeps another order inside a head and stays as stored.
   bool is_rotated_in_neighbours(DecoderParam param, const at::Tensor& rows) const {
     const bool is_query_or_key = param == DecoderParam::kQ || param == DecoderParam::kK ||
                                  param == DecoderParam::kQBias || param == DecoderParam::kKBias;
@@ -206,7 +207,7 @@ void check_is_target(const GgufFile& file) {
   for (const char* name : {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}) {
     const auto found = file.keys.find(name);
     require(found == file.keys.end() || std::holds_alternative<std::vector<std::string>>(found->second), path, ": ",
-            name, " is not a list of texts");
+            name, " is not a list of strings");
   }
   for (const char* name : {"tokenizer.ggml.scores", "tokenizer.ggml.token_type"}) {
     const auto found = file.keys.find(name);

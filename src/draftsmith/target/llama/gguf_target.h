@@ -1,4 +1,4 @@
-// The parts of the llama.cpp engine that its files share. Not for other rooms: they see target.h.
+// The files of the llama.cpp engine share these parts. Other rooms see only target.h.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace draftsmith {
 
-// UserError, naming the file, unless it describes a language model that may be given to llama.cpp.
+// Throws a UserError that names the file unless it describes a language model that may be given to llama.cpp.
 void check_is_target(const GgufFile& file);
 
-// What sessions keep of a target: it lives as long as any of them.
+// Sessions share this part of a target, which lives as long as any of them.
 struct LoadedModel {
   std::shared_ptr<llama_model> model;
   TargetInfo info;
   std::int64_t threads = 1;
 
-  // UserError unless every id has an embedding row. `where` names the document or prompt.
+  // Throws a UserError unless every id has an embedding row. `where` names the document or prompt.
   void check_tokens(std::span<const std::int32_t> tokens, const std::string& where) const;
 };
 
@@ -31,8 +31,8 @@ std::vector<Target::Answer> generate_answers(
     const LoadedModel& loaded, std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
     const std::function<void(std::int64_t index, const Target::Answer&)>& on_answer);
 
-// Features of one document after the other. Keeps its context between calls: making one costs more than a short
-// document.
+// Reads the features of one document after the other. It keeps its context between calls, because making one costs more
+// than a short document.
 class FeatureReader {
  public:
   explicit FeatureReader(std::shared_ptr<const LoadedModel> loaded) : loaded_(std::move(loaded)) {}
@@ -48,7 +48,7 @@ class FeatureReader {
   std::vector<std::int64_t> taps_;
   bool wants_final_state_ = false;
   std::int64_t num_cells_ = 0;
-  std::unique_ptr<TapReader> reader_;  // before context_, which points into it
+  std::unique_ptr<TapReader> reader_;  // declared before context_, which points into it
   ContextPtr context_;
 };
 

@@ -1,5 +1,5 @@
-// Tiny models with known numbers: F32 GGUF twins of the golden folders, against the hidden states and logits of the
-// reference implementation; and what is refused.
+// Compares F32 GGUF twins of the golden folders with the hidden states and logits of the reference implementation, and
+// tests what is refused.
 #include "draftsmith/target/llama/gguf_target.h"
 
 #include <ATen/TensorOperators.h>
@@ -30,7 +30,7 @@ void run_python(const std::string& script, const std::string& arguments) {
   if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
 }
 
-// Made once for all tests of this program.
+// Each twin is made once for all tests of this program.
 std::filesystem::path twin_path(const std::string& name) {
   static const TestFolder folder;
   static std::map<std::string, std::filesystem::path> made;
@@ -65,7 +65,7 @@ DocumentFeatures features_of(Target& target, const Tokens& document, const std::
   return target.features(document, taps, want_final_state);
 }
 
-// Token ids of no meaning, below 64.
+// Returns arbitrary token ids below 64.
 Tokens some_tokens(std::size_t length) {
   Tokens tokens(length);
   for (std::size_t i = 0; i < length; ++i) tokens[i] = static_cast<std::int32_t>(i * i % 61 + 3);
@@ -76,8 +76,8 @@ class Twin : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(All, Twin, testing::Values("decode_llama", "decode_qwen3"),
                          [](const auto& i) { return i.param; });
 
-// The tap of layer l is the reference's hidden state l + 1; what a session gives in one pass, token by token and after
-// cutting back is the reference's too.
+// The tap of layer l is the reference's hidden state l + 1. A session gives the reference's numbers in one pass, token
+// by token and after cutting back.
 TEST_P(Twin, SessionGivesTheReferencesStatesAndLogits) {
   const SafetensorsFile golden(kGolden + GetParam() + "/target_forward.safetensors");
   const Tokens tokens = golden_tokens(golden);
@@ -119,12 +119,12 @@ TEST_P(Twin, FeaturesAreTheReferencesStatesInBf16) {
   EXPECT_EQ(features.taps.scalar_type(), at::kBFloat16);
   EXPECT_LT(relative_error(features.taps, states), 1.0 / 256);
   EXPECT_LT(relative_error(features.final_state, floats(golden, "hidden_states.6")), 1.0 / 256);
-  // Apart from the rounding, all but the last bit is the same.
+  // Each number differs by no more than the rounding to bf16.
   EXPECT_LT(((features.taps.to(at::kFloat) - states).abs() / (states.abs() + 1e-3)).max().item<double>(), 1.0 / 250);
 }
 
-// What an engine keeps from document to document (its cache, its context of a size or of other taps) leaves no trace:
-// the features are, bit for bit, those of an engine that has read nothing yet.
+// The cache and the context that an engine keeps between documents leave no trace: the features are, bit for bit, those
+// of an engine that has read nothing yet.
 TEST_P(Twin, FeaturesDoNotDependOnWhatWasReadBefore) {
   struct Request {
     std::size_t length;
@@ -138,7 +138,7 @@ TEST_P(Twin, FeaturesDoNotDependOnWhatWasReadBefore) {
   const auto target = load_twin(GetParam());
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const auto& [length, taps, want_final_state] = requests[r];
-    // Other tokens each time, so that what was left behind would be seen.
+    // The tokens differ each time, so that anything left behind would be seen.
     Tokens tokens = some_tokens(length + r);
     tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(r));
     const DocumentFeatures later = features_of(*target, tokens, taps, want_final_state);
@@ -288,7 +288,7 @@ TEST(GgufTarget, BadRequestsAreRefusedInWords) {
   EXPECT_REFUSED(target->session({}, 0), "at least one token");
   const auto session = target->session({}, 4);
   EXPECT_REFUSED(session->extend(Tokens{}), "at least one token");
-  EXPECT_REFUSED(session->extend(Tokens{1, 2, 3, 4, 5}), "would grow to 5 tokens, its session holds 4");
+  EXPECT_REFUSED(session->extend(Tokens{1, 2, 3, 4, 5}), "would grow to 5 tokens, but its session holds 4");
   session->extend(Tokens{1, 2, 3, 4});
   EXPECT_REFUSED(session->extend(Tokens{1}), "would grow to 5 tokens");
   EXPECT_REFUSED(session->truncate(5), "cannot cut a sequence of 4 tokens back to 5");
@@ -298,12 +298,12 @@ TEST(GgufTarget, BadRequestsAreRefusedInWords) {
   EXPECT_REFUSED(target->generate(std::vector<Tokens>{{1}}, {.top_p = 0}, {}), "top_p");
   EXPECT_TRUE(target->generate({}, {}, {}).empty());
   EXPECT_EQ(features_of(*target, {}, {0}).taps.size(0), 0);
-  // After a refusal all still works.
+  // Everything still works after a refusal.
   session->truncate(2);
   EXPECT_EQ(session->extend(Tokens{5}).logits.size(1), 67);
 }
 
-// A memory that only goes forward: trained for, document by document; never cut back.
+// A recurrent memory only goes forward: it gives features of documents but cannot be cut back.
 TEST(GgufTarget, ARecurrentTargetGivesFeaturesButCannotBeCutBack) {
   const TestFolder folder;
   run_python("make_gguf_mamba.py", (folder / "mamba.gguf").string());
@@ -335,7 +335,7 @@ std::string bytes_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The twin with one text of its header replaced by another of the same length.
+// Writes the twin with one text of its header replaced by another of the same length.
 std::filesystem::path changed_twin(const TestFolder& folder, const std::string& from, const std::string& to) {
   std::string bytes = bytes_of(twin_path("decode_qwen3"));
   for (std::size_t at = bytes.find(from); at != std::string::npos; at = bytes.find(from, at + to.size())) {
@@ -364,7 +364,7 @@ TEST(GgufTarget, FilesThatAreNoTargetAreRefusedByName) {
                  "without weights");
 }
 
-// What llama.cpp answers with an assertion never reaches it.
+// A file that llama.cpp would assert on never reaches it.
 TEST(GgufTarget, WhatWouldStopTheEngineIsRefusedBefore) {
   const GgufFile good = read_gguf(twin_path("decode_qwen3"));
   EXPECT_NO_THROW(check_is_target(good));
@@ -382,7 +382,7 @@ TEST(GgufTarget, WhatWouldStopTheEngineIsRefusedBefore) {
   EXPECT_REFUSED(with("qwen3.attention.layer_norm_rms_epsilon", -1.0), "layer_norm_rms_epsilon is -1");
   EXPECT_REFUSED(with("qwen3.attention.layer_norm_rms_epsilon", std::nan("")), "layer_norm_rms_epsilon is nan");
   EXPECT_REFUSED(with("tokenizer.ggml.tokens", std::vector<std::int64_t>{1}),
-                 "tokenizer.ggml.tokens is not a list of texts");
+                 "tokenizer.ggml.tokens is not a list of strings");
   EXPECT_REFUSED(with("tokenizer.ggml.token_type", std::vector<std::string>{"1"}),
                  "token_type is not a list of numbers");
 }

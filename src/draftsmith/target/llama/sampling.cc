@@ -42,7 +42,7 @@ std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& 
   const auto weigh = [&] {
     for (std::size_t i = 0; i < ids.size(); ++i) weights[i] = std::exp((logit(ids[i]) - largest) / options.temperature);
   };
-  // top_k may leave its set in any order; a fixed one keeps the draw the same on every machine.
+  // top_k may leave its set in any order; sorting keeps the draw the same on every machine.
   if (options.top_p < 1) {
     std::sort(ids.begin(), ids.end(), larger);
     weigh();
@@ -60,7 +60,7 @@ std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& 
     rest -= weights[i];
     if (rest < 0) return ids[i];
   }
-  // Rounding may leave a crumb; the last id with any weight takes it.
+  // Rounding may leave a small rest; the last id with any weight takes it.
   std::size_t last = ids.size() - 1;
   while (last > 0 && weights[last] == 0) --last;
   return ids[last];

@@ -1,4 +1,4 @@
-// One token from a row of logits.
+// Chooses a token from a row of logits.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct SamplingOptions {
   double top_p = 1;
 };
 
-// UserError naming the option: temperature and top_k at least 0, top_p in (0, 1].
+// Throws a UserError that names the option unless temperature and top_k are at least 0 and top_p lies in (0, 1].
 void check_sampling(const SamplingOptions& options);
 
-// The lowest id among the largest logits. NaN is never chosen while there is a number.
+// Returns the lowest id among the largest logits. NaN is never chosen while there is a number.
 std::int32_t greedy_token(std::span<const float> logits);
 
-// Temperature, then the top_k largest (ties: lower ids first), then the smallest set of largest that holds top_p of
-// what is left. One number of `rng` is used.
+// Draws from the top_k largest logits (lower ids first among equals), cut to the smallest set of the largest that holds
+// top_p of their probability at this temperature. Uses one number of `rng`, or none at temperature 0.
 std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, Rng& rng);
 
 }  // namespace draftsmith

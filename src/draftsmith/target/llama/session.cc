@@ -1,4 +1,4 @@
-// One growing sequence in a context of its own.
+// A session is one growing sequence in a context of its own.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <llama.h>
@@ -49,12 +49,12 @@ class GgufSession final : public TargetSession {
   }
 
  private:
-  // Logits of the last `num_logits` tokens only.
+  // Returns the logits of the last `num_logits` tokens only.
   Pass append(std::span<const std::int32_t> tokens, std::int64_t num_logits) {
     const auto count = static_cast<std::int64_t>(tokens.size());
     require(count >= 1, "a pass of the target needs at least one token");
-    require(length_ + count <= capacity_, "the sequence would grow to ", length_ + count, " tokens, its session holds ",
-            capacity_);
+    require(length_ + count <= capacity_, "the sequence would grow to ", length_ + count,
+            " tokens, but its session holds ", capacity_);
     loaded_->check_tokens(tokens, "the sequence");
     const std::int64_t width = loaded_->info.hidden_size * reader_.num_taps(), vocab = loaded_->info.vocab_size;
     Pass pass;
@@ -81,7 +81,7 @@ class GgufSession final : public TargetSession {
         std::memcpy(pass.features.data_ptr<float>() + first * width, reader_.rows().data(),
                     reader_.rows().size_bytes());
       }
-      // Rows of the engine's logits are those asked for, in order.
+      // The engine keeps only the rows of logits that were asked for, in order.
       const std::int64_t first_row = std::max(first, count - num_logits), rows = first + size - first_row;
       if (rows <= 0) continue;
       const float* logits = llama_get_logits(context_.get());
@@ -94,7 +94,7 @@ class GgufSession final : public TargetSession {
 
   std::shared_ptr<const LoadedModel> loaded_;
   std::int64_t capacity_, length_ = 0;
-  TapReader reader_;  // before context_, which points to it
+  TapReader reader_;  // declared before context_, which points to it
   ContextPtr context_;
 };
 

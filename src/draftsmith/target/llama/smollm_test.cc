@@ -1,5 +1,5 @@
-// The real model (SmolLM2 135M, Q4_1): its activations are quantised by groups that depend on the batch, so what must
-// be equal with an F32 model is close here.
+// Tests the real model (SmolLM2 135M, Q4_1). Its activations are quantised in groups that depend on the batch, so
+// results that are equal with an F32 model are only close here.
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
@@ -58,8 +58,8 @@ TEST(SmolLm, EmbeddingIsTheHead) {
   EXPECT_EQ(smollm().embedding().scalar_type(), at::kBFloat16);
 }
 
-// Bit for bit, although the activations are quantised: a document runs alone, so its runs have the same shapes each
-// time.
+// The features are equal bit for bit although the activations are quantised, because a document runs alone and its runs
+// have the same shapes each time.
 TEST(SmolLm, FeaturesDoNotDependOnWhatWasReadBefore) {
   const std::vector<std::int64_t> taps = default_taps(5, 30);
   const Tokens document = some_document(37, 9);
@@ -84,7 +84,7 @@ TEST(SmolLm, ABf16CopyGivesNearlyTheSameFeatures) {
   EXPECT_LT(((native - copied).abs().mean() / native.abs().mean()).item<double>(), 3e-2);
   const std::vector<std::string> copies = names_in(folder.path() / "new");
   ASSERT_EQ(copies.size(), 1u);
-  // The vocabulary and the norms, which stay in fp32, are the rest.
+  // The rest is the vocabulary, and the norms, which stay in fp32.
   const auto foretold = static_cast<double>(smollm().bf16_copy_bytes());
   EXPECT_NEAR(static_cast<double>(std::filesystem::file_size(folder.path() / "new" / copies[0])), foretold,
               0.02 * foretold);
@@ -104,7 +104,7 @@ TEST(SmolLm, AnswersAQuestionCoherently) {
   EXPECT_EQ(answers[0].tokens, answers[2].tokens);
 }
 
-// Bit for bit as long as llama.cpp's kernels for single passes serve the block pass too (llama_switch/llama_switch.h).
+// They agree because llama.cpp's kernels for single passes serve the block pass too (llama_switch/llama_switch.h).
 TEST(SmolLm, ABlockPassSaysWhatSinglePassesSay) {
   const std::vector<std::int64_t> taps = default_taps(4, 30);
   const auto session = smollm().session(taps, 64);

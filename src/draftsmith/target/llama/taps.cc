@@ -1,11 +1,11 @@
 // Taps come through llama.cpp's public evaluation callback: its graphs name the output of layer N `l_out-N` and the
 // state after the final norm `result_norm`. The staging header (llama-ext.h, llama_set_embeddings_layer_inp) would give
 // the same rows, but only about fifteen of its architectures fill it in and the others stop the process with an
-// assertion; a name that does not appear is merely not seen here, and refused by name. Both are equally fast on the
+// assertion; here a name that does not appear is refused with an error. Both are equally fast on the
 // CPU.
 //
-// Laws: a row stands where its token stood in the batch (the engine cuts a batch into parts and runs them in order;
-// with one cache for all sequences it does not regroup them); every source has exactly one row per token, or finish()
+// A row has the place of its token in the batch: the engine cuts a batch into parts and runs them in order, and with
+// one cache for all sequences it does not regroup them. Every source has exactly one row per token, or finish()
 // refuses.
 #include "draftsmith/target/llama/taps.h"
 
@@ -52,7 +52,7 @@ TapReader::Source* TapReader::find(const char* name) {
   return nullptr;
 }
 
-// A part of the batch is through when every source has the same number of rows.
+// A part of the batch is done when every source has the same number of rows.
 bool TapReader::all_seen_equally() const {
   return std::all_of(sources_.begin(), sources_.end(),
                      [&](const Source& source) { return source.num_rows == sources_.front().num_rows; });

@@ -13,12 +13,12 @@ namespace draftsmith {
 
 class TapReader {
  public:
-  // taps: 0-based layers, in the order they stand in a row. `then_stop`: what comes after the last thing wanted (later
-  // layers, the head) is not computed; the context then gives no logits.
+  // `taps` are 0-based layers in the order of a row. With `then_stop`, nothing after the last wanted layer is computed,
+  // and the context gives no logits.
   TapReader(std::span<const std::int64_t> taps, std::int64_t hidden_size, bool wants_final_state, bool then_stop);
 
-  // Before a batch of `num_tokens`, and after it; finish() throws UserError naming a layer that was not seen, or seen
-  // in another shape. In between stands Batch::run().
+  // Call start() before Batch::run() with `num_tokens` tokens, and finish() after it. finish() throws a UserError that
+  // names a layer that was not seen or had another shape.
   void start(std::int64_t num_tokens);
   void finish() const;
 

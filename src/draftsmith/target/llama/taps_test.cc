@@ -1,4 +1,4 @@
-// The reader alone, fed by hand with tensors as the engine would show them.
+// Tests the reader alone, with tensors as the engine would show them.
 #include "draftsmith/target/llama/taps.h"
 
 #include <ggml-alloc.h>
@@ -21,7 +21,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Shows a tensor of `rows` rows of first, first + 1, ... and returns whether the engine is to go on.
+  // Shows a tensor of `rows` rows of first, first + 1, ... and returns true when the engine should go on.
   bool show(TapReader& reader, const std::string& name, std::int64_t rows, float first, std::int64_t width = kHidden,
             ggml_type type = GGML_TYPE_F32) const {
     ggml_context* context =
@@ -82,7 +82,7 @@ TEST(TapReader, ALayerThatIsNotShownIsRefusedByName) {
   EXPECT_USER_ERROR(reader.finish(), "does not show the output of layer 1", "l_out-1");
   reader.start(2);
   EXPECT_TRUE(engine.show(reader, "l_out-0", 2, 0));
-  engine.show(reader, "l_out-1", 1, 0);  // rows that nobody asked logits of were dropped
+  engine.show(reader, "l_out-1", 1, 0);  // the engine dropped a row whose logits nobody wants
   EXPECT_USER_ERROR(reader.finish(), "showed 1 rows of the output of layer 1 for 2 tokens", "l_out-1");
 }
 

@@ -1,5 +1,5 @@
-// Decoding by ggml's own type table, row blocks in parallel, read with pread so that a file that shrinks meanwhile is
-// an error message and not a signal.
+// Weights are decoded by ggml's own type table, blocks of rows in parallel. They are read with pread, so that a file
+// that shrinks meanwhile is an error message and not a signal.
 #include "draftsmith/target/llama/weights.h"
 
 #include <ATen/Parallel.h>
@@ -56,7 +56,7 @@ void dequantize(std::uint32_t type, std::span<const std::byte> bytes, std::span<
   require(traits->type_size > 0 && (is_f32 || traits->to_float != nullptr), tensor, ": a tensor of type ",
           traits->type_name == nullptr ? "?" : traits->type_name, " cannot be used as a weight");
   const auto block = static_cast<std::size_t>(traits->blck_size);
-  require(out.size() % block == 0, tensor, ": a row of ", out.size(), " numbers is not a whole count of ",
+  require(out.size() % block == 0, tensor, ": a row of ", out.size(), " numbers is not a whole number of ",
           traits->type_name, " blocks of ", block);
   DRAFTSMITH_ASSERT(bytes.size() == out.size() / block * traits->type_size);
   if (is_f32) {
@@ -77,7 +77,7 @@ at::Tensor GgufWeights::read(const std::string& name, at::ScalarType dtype) cons
   if (num_rows == 0) return out;
   const std::uint64_t row_bytes = tensor.num_bytes / static_cast<std::uint64_t>(num_rows);
   const at::Tensor flat = out.view({num_rows, width});
-  // About a megabyte of numbers at a time: big enough to read well, small enough to stay in the cache.
+  // A chunk is about a megabyte of numbers, big enough to read well and small enough to stay in the cache.
   const std::int64_t chunk = std::max<std::int64_t>(1, (1 << 18) / width);
   at::parallel_for(0, (num_rows + chunk - 1) / chunk, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::byte> bytes;

@@ -1,5 +1,5 @@
-// Weights of a GGUF file as plain numbers: every type llama.cpp can decode, fp32 or bf16. Reads what is asked for,
-// keeps nothing.
+// Reads weights of a GGUF file as plain numbers in fp32 or bf16, from every type that llama.cpp can decode. It reads
+// what is asked for and keeps nothing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@
 
 namespace draftsmith {
 
-// `count` elements, whole blocks of ggml type `type`, from `bytes`. UserError naming `tensor` when the type is no
-// number type that can be decoded or `count` is not whole blocks.
+// Decodes `bytes`, whole blocks of ggml type `type`, into `out`. Throws a UserError that names `tensor` when the type
+// cannot be decoded or `out` is not whole blocks.
 void dequantize(std::uint32_t type, std::span<const std::byte> bytes, std::span<float> out, const std::string& tensor);
 
 inline const std::string kEmbeddingTensor = gguf_name({DecoderParam::kEmbedding});
@@ -26,18 +26,20 @@ class GgufWeights {
  public:
   explicit GgufWeights(const std::filesystem::path& file) : file_(read_gguf(file)) {}
   const GgufFile& file() const { return file_; }
-  // Which tensor the head is.
+  // Returns the name of the tensor that is the head.
   const std::string& head_name() const { return find(kHeadTensor) != nullptr ? kHeadTensor : kEmbeddingTensor; }
   const GgufTensor* find(const std::string& name) const { return file_.find_tensor(name); }  // null when missing
-  // The tensor with its rows (GGUF's ne[0] is the last dimension), decoded by all of ATen's threads.
+  // Decodes a tensor to fp32 or bf16 on all of ATen's threads; GGUF's ne[0] is the last dimension. Throws a UserError
+  // when it is missing or cannot be decoded.
   at::Tensor read(const std::string& name, at::ScalarType dtype) const;
 
  private:
   GgufFile file_;
 };
 
-// Rows of one q or k projection (or its bias) whose engine rotates neighbours (2i, 2i+1), put so that it rotates halves
-// (i, i + rotated/2): what Hugging Face's rotate-half expects. Elements of a head beyond the first `rotated` stay.
+// Reorders the rows of a q or k projection [heads * head_dim, ...] (or its bias) from neighbours (2i, 2i+1) that rotate
+// together to halves (i, i + rotated/2), as Hugging Face's rotate-half expects. Elements of a head beyond the first
+// `rotated` stay.
 at::Tensor neighbours_to_halves(const at::Tensor& rows, std::int64_t head_dim, std::int64_t rotated);
 
 }  // namespace draftsmith

@@ -1,5 +1,5 @@
-// Single blocks of the common quantised types, with values worked out from the formats' definitions, and the order of q
-// and k rows.
+// Tests single blocks of the common quantised types, with values worked out from the formats' definitions, and the
+// order of q and k rows.
 #include "draftsmith/target/llama/weights.h"
 
 #include <ATen/ops/arange.h>
@@ -116,7 +116,7 @@ TEST(Dequantize, UnknownAndUnfitTypesAreRefusedByTensorName) {
   EXPECT_USER_ERROR(dequantize(4, bytes, out, "a"), "a: ", "");  // a type number no longer in use
   EXPECT_USER_ERROR(dequantize(GGML_TYPE_I32, bytes, out, "a"), "cannot be used as a weight", "");
   EXPECT_USER_ERROR(dequantize(GGML_TYPE_Q6_K, bytes, out, "a"),
-                    "a row of 8 numbers is not a whole count of q6_K blocks", "");
+                    "a row of 8 numbers is not a whole number of q6_K blocks", "");
 }
 
 // Three heads of 8: Hugging Face's rows 0 .. 23 stand in a llama GGUF as 0 4 1 5 2 6 3 7 8 12 9 13 ...
