@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kForwardBound = 1e-5, kGradientBound = 1e-4;
 
-// A 1-dimensional integer input; `size` below zero accepts any.
+// Reads a 1-dimensional integer input; a `size` below zero accepts any length.
 std::vector<std::int64_t> integers(const SafetensorsFile& file, const std::string& name, std::int64_t size) {
   const std::vector<std::int64_t> values = file.copy<std::int64_t>(name, DType::kI64);
   require(file.info(name).shape.size() == 1 && (size < 0 || static_cast<std::int64_t>(values.size()) == size),
@@ -70,7 +70,7 @@ class Comparison {
     close(name, at::tensor({value}, at::TensorOptions(at::kDouble)), bound);
   }
 
-  // The number of entries that differ, for quantities that must be equal.
+  // Counts the entries that differ, for quantities that must be equal.
   void equal(const std::string& name, const at::Tensor& value) {
     const at::Tensor expected = tensor_from_safetensors(file_, "expect." + name).to(at::kDouble).flatten();
     const at::Tensor found = value.to(at::kDouble).flatten();
@@ -121,7 +121,7 @@ at::Tensor traced(const Trace& trace, const std::string& name) {
   return found->second;
 }
 
-// Whole numbers and truth values are exact, everything else close.
+// Whole numbers and truth values must be equal, everything else close.
 void compare_trace(const Trace& trace, Comparison& compare) {
   for (const auto& [name, tensor] : trace) {
     if (tensor.is_floating_point())

@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Golden,
                          testing::Values("single_document", "packed_two_documents", "sliding_window",
                                          "loss_mask_holes"));
 
-// A copy of a golden file with one bit of a tensor's first value flipped.
+// Copies a golden file and flips one bit of a tensor's first value.
 class Perturbed : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }

@@ -13,7 +13,7 @@
 namespace draftsmith {
 namespace {
 
-// A step has no more time than its parts have together: what is timed twice would stand in two parts.
+// The parts together have no more time than the step: time that is counted twice would be in two parts.
 TEST(MeasureStep, EveryPartHasTimeAndNoTimeIsCountedTwice) {
   StepShape shape = step_shape("small");
   shape.drafter.vocab_size = 20000, shape.drafter.mask_token_id = 19999;

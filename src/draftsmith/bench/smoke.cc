@@ -30,7 +30,7 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
   return norm(a.to(at::kFloat) - b.to(at::kFloat)) / std::max(norm(b), 1e-30);
 }
 
-// Four documents of unequal length: 3/8, 9/32 and 13/64 of the tokens, and the rest.
+// Returns the lengths of four unequal documents: 3/8, 9/32 and 13/64 of the tokens, and the rest.
 std::vector<std::int64_t> four_documents(std::int64_t tokens) {
   std::vector<std::int64_t> lengths = {tokens * 3 / 8, tokens * 9 / 32, tokens * 13 / 64};
   lengths.push_back(tokens - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
@@ -185,7 +185,7 @@ class Smoke {
     return t.narrow(0, span.begin, span.length);
   }
 
-  // The same pack with labels in one document only.
+  // Returns the same pack with labels in one document only.
   static RandomBatch counting_only(const RandomBatch& whole, std::size_t document) {
     RandomBatch out = whole;
     for (const DocumentSpan& span : others(whole, document))
@@ -193,7 +193,7 @@ class Smoke {
     return out;
   }
 
-  // The document's loss when the other documents have other tokens and taps.
+  // Returns the document's loss when the other documents have other tokens and taps.
   double loss_beside_another(const RandomBatch& only, std::size_t document) const {
     const at::NoGradGuard no_gradients;
     RandomBatch changed = only;

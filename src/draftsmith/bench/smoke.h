@@ -42,13 +42,14 @@ struct SmokeReport {
   bool all_ok() const;
 };
 SmokeReport smoke(const RunConfig& config, const DrafterConfig& drafter, const SmokeOptions& options);
-// The same for a given drafter, whose gradients are cleared.
+// Does the same for a given drafter, whose gradients are cleared.
 SmokeReport smoke(Drafter& drafter, const Frozen& frozen, const RunConfig& config, const SmokeOptions& options);
 
-// The drafter's shape from a recipe alone: model.vocab_size, model.num_layers and every size in `draft` must be given.
+// Returns the drafter's shape from a recipe alone. Throws a UserError unless model.vocab_size, model.num_layers and
+// every size in `draft` are given.
 DrafterConfig drafter_config_without_target(const RunConfig& config);
 
-// A table of the passes and the checks, ending with a newline.
+// Prints a table of the passes and the checks, ending with a newline.
 std::string to_text(const SmokeReport& report);
 
 }  // namespace draftsmith

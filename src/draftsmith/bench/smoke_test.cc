@@ -53,7 +53,7 @@ TEST(Smoke, AWholePackPassesWithASmallerVocabulary) {
   EXPECT_EQ(report.passes[0].anchors, 30);
 }
 
-// A drafter whose numbers overflow is found out.
+// A drafter whose loss is not a number is found.
 TEST(Smoke, ALossThatIsNotFiniteFails) {
   RunConfig config = small_recipe();
   DrafterConfig drafter = drafter_config_without_target(config);
@@ -116,7 +116,7 @@ TEST(Smoke, EveryCheckFindsItsFault) {
   expect_found("no document reads another", [](LossSums& sums, const Batch& batch) {
     for (const std::int32_t id : batch.pack.token_ids) sums.loss_sum += id;
   });
-  // The definitions are not what is at fault here: what differs is the result of the kernels.
+  // Only the result of the kernels is wrong here, not that of the definitions.
   expect_found("kernels as their definitions, backward", [](LossSums&, const Batch& batch) {
     if (batch.taps.grad().defined() && has_kernels(batch.taps)) batch.taps.grad().mul_(1.01);
   });

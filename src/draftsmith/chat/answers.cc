@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kRefused = "the chat template or the tokenizer refuses it";
 
-// A conversation that still wants answers: the messages it was read with, and how many of them it has taken over.
+// A conversation that still needs answers, with the messages it was read with and the number of them taken over.
 struct OpenConversation {
   PendingDocument* pending = nullptr;
   std::vector<ChatMessage> source;
@@ -37,7 +37,7 @@ bool is_asked(const std::vector<ChatMessage>& messages) {
   return false;
 }
 
-// Takes messages over up to the next answer that is to be generated; false when the conversation is at its end.
+// Takes over the messages before the next answer to generate. Returns false at the end of the conversation.
 bool advance(OpenConversation& open, AnswerMode mode) {
   auto& messages = open.pending->conversation.messages;
   if (open.taken == open.source.size() && open.pending->num_answers > 0) return false;
@@ -45,8 +45,7 @@ bool advance(OpenConversation& open, AnswerMode mode) {
     const ChatMessage& message = open.source[open.taken];
     if (message.role == "assistant" && mode == AnswerMode::kAll) {
       if (is_asked(messages)) return true;
-      if (open.pending->num_answers >
-          0) {  // one of several answers that follow each other: the generated one stands for all
+      if (open.pending->num_answers > 0) {  // the generated answer replaces all that follow each other
         ++open.taken;
         continue;
       }
@@ -57,7 +56,7 @@ bool advance(OpenConversation& open, AnswerMode mode) {
   return is_asked(messages);
 }
 
-// The conversation's prompt so far becomes its document; false when it is skipped instead.
+// Makes the conversation's prompt so far its document. Returns false when the conversation ends or is skipped instead.
 bool add_prompt(OpenConversation& open, const AnswerOptions& options, const Supervisor& supervisor,
                 std::size_t last_answer) {
   PendingDocument& pending = *open.pending;
@@ -87,7 +86,7 @@ bool add_prompt(OpenConversation& open, const AnswerOptions& options, const Supe
   return false;
 }
 
-// False when the conversation ends with this answer.
+// Adds an answer. Returns false when the conversation ends with it.
 bool add_answer(OpenConversation& open, const Answer& answer, const Tokenizer& tokenizer) {
   PendingDocument& pending = *open.pending;
   std::span<const std::int32_t> text_ids = answer.tokens;

@@ -1,6 +1,5 @@
-// Conversations on their way to documents: which answers they need, the rounds in which the target gives them, and what
-// becomes of each. A generated answer stays the ids that it was generated as; its text only serves later prompts and
-// JSON lines.
+// Turns conversations into documents: decides which answers they need and lets the target give them in rounds. A
+// generated answer keeps the ids that it was generated as; its text is used only in later prompts and JSON lines.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ enum class AnswerMode {
   kAll,      // every answer of every conversation is replaced, turn by turn
 };
 
-// A line of JSON that became a conversation, and the document that becomes of it.
+// A conversation read from a line of JSON, and the document made of it.
 struct PendingDocument {
   std::string where;          // "file:line"
   Conversation conversation;  // generated answers are in it as text

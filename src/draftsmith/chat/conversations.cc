@@ -19,7 +19,7 @@ struct Skip {
   const char* reason;
 };
 
-// A physical line without its newline; text beyond kMaxLine is read and dropped. False at the end.
+// Reads a physical line without its newline and drops text beyond kMaxLine. Returns false at the end.
 bool read_line(std::istream& stream, std::string& line, bool& too_long) {
   line.clear();
   too_long = false;

@@ -1,11 +1,11 @@
-// Conversations out of JSON lines, one a line, read as a stream (files and pipes alike; memory follows one line). A
+// Reads conversations from JSON lines, one a line, as a stream (from files and pipes alike; memory holds one line). A
 // line is
 //   {"messages": [{"role": "system|user|assistant", "content": "..."}, ...]}     content may be a list of text parts
 //   {"conversations": [{"from": "system|human|user|gpt|assistant", "value": "..."}, ...]}     ShareGPT
 //   {"prompt": "..."}                                                             one user message without an answer
 // with optional "id" (text or integer), "kind" (text) and "cut" (true: the last answer stopped at a limit, it has no
 // end-of-turn). Lines that cannot be used come back with a reason. Text that is not UTF-8, or escapes lone surrogates,
-// is bad JSON. Blank lines are passed over; a byte-order mark and carriage returns are no part of a line.
+// is bad JSON. Blank lines are skipped; a byte-order mark and carriage returns are not part of a line.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Conversation {
 struct ConversationLine {
   std::int64_t number = 0;  // counted from 1, blank lines included
   Conversation conversation;
-  std::string skip_reason;  // "" = the line is good; else why not: one of few texts, so that they can be counted
+  std::string skip_reason;  // "" = the line is good; else one of a few reasons, so that they can be counted
 };
 
 class ConversationReader {
@@ -40,7 +40,7 @@ class ConversationReader {
   std::int64_t line_ = 0;
 };
 
-// One line, without its newline, that ConversationReader reads back.
+// Returns one line without its newline, which ConversationReader reads back.
 std::string conversation_to_json(const Conversation& conversation);
 
 }  // namespace draftsmith

@@ -1,4 +1,4 @@
-// JSON lines as they come: every line is read or skipped for a reason, none is lost and none splits.
+// Every line of JSON is read or skipped for a reason; none is lost and none splits.
 #include "draftsmith/chat/conversations.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The pipeline in order: read all lines, set some aside for evaluation, answer in rounds, make documents, write.
+// The pipeline reads all lines, sets some aside for evaluation, answers in rounds, makes documents and writes them.
 #include "draftsmith/chat/prepare.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ void take_eval_documents(const PrepareOptions& options, std::vector<PendingDocum
   eval_counts.read += count;
 }
 
-// Names of all kinds, in order of the alphabet; empty when no conversation has one.
+// Returns the names of all kinds in alphabetical order, or nothing when no conversation has one.
 std::vector<std::string> names_of_kinds(const std::vector<PendingDocument>& train,
                                         const std::vector<PendingDocument>& eval) {
   std::map<std::string, bool> names;
@@ -125,7 +125,7 @@ std::string keep_document(PendingDocument& pending, const PrepareOptions& option
   return "";
 }
 
-// The documents that can be used, and their conversations as JSON lines when those are asked for.
+// Returns the documents that can be used, and adds their conversations to `jsonl` when a folder for them is given.
 DataSet make_documents(std::vector<PendingDocument>& documents, const PrepareOptions& options,
                        const std::vector<std::string>& kind_names, const Supervisor& supervisor, PrepareCounts& counts,
                        std::string& jsonl) {
@@ -149,7 +149,7 @@ DataSet make_documents(std::vector<PendingDocument>& documents, const PrepareOpt
 
 constexpr const char *kTrainJsonl = "train.jsonl", *kEvalJsonl = "eval.jsonl";
 
-// A file that is read must not be written: what is skipped would be gone.
+// A file that is read must not be written, because skipped lines would be lost.
 void refuse_input(const PrepareOptions& options, const std::filesystem::path& written) {
   for (const auto& files : {options.train_files, options.eval_files}) {
     for (const std::filesystem::path& file : files) {

@@ -1,5 +1,6 @@
-// From JSON lines to a folder of prepared data: lines are read, missing answers generated, conversations rendered and
-// tokenised, and the supervised tokens marked. Every line is kept or skipped for a reason that is counted: read = kept
+// Turns JSON lines into a folder of prepared data: lines are read, missing answers generated, conversations rendered
+// and tokenised, and the supervised tokens marked. Every line is kept or skipped for a reason that is counted: read =
+// kept
 // + skipped.
 #pragma once
 
@@ -26,13 +27,12 @@ struct PrepareOptions {
   std::uint64_t seed = 1;       // decides which lines those are
   std::int64_t max_length = 0;  // tokens a document keeps; 0 = all. Longer ones are cut and get no invented end
   AnswerMode answer_mode = AnswerMode::kMissing;
-  std::filesystem::path output;  // the folder that is written
-  std::filesystem::path
-      jsonl_folder;  // also write the conversations with their answers here, train.jsonl and eval.jsonl
+  std::filesystem::path output;        // the folder that is written
+  std::filesystem::path jsonl_folder;  // if set, answered chats are written here as train.jsonl and eval.jsonl
 };
 
-// `answer` may be empty: then conversations without an answer are skipped. Refuses, before any work, output that may
-// not be written, and later data in which nothing is supervised. `progress` counts lines; `notice` gets what else the
+// With an empty `answer`, conversations without an answer are skipped. Throws a UserError before any work when the
+// output may not be written, and later when nothing is supervised. `progress` counts lines; `notice` gets what else the
 // user should know.
 PrepareSummary prepare(const PrepareOptions& options, const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                        const AnswerFn& answer, const ProgressFn& progress, const NoticeFn& notice);

@@ -1,4 +1,4 @@
-// The counts of prepare, and the summary that it gives the user at its end.
+// Holds the counts of `prepare` and the summary that it gives the user at its end.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The whole way from JSON lines to a data folder, with SmolLM2's tokenizer and answers from a stand-in for the target.
+// Tests the whole way from JSON lines to a data folder, with SmolLM2's tokenizer and a stand-in for the target.
 #include "draftsmith/chat/prepare.h"
 
 #include <gtest/gtest.h>
@@ -131,7 +131,7 @@ TEST_F(PrepareTest, LengthIsCutWithoutAnInventedEnd) {
 
   write(prompt_too_long);
   EXPECT_NE(refusal([&] { run(); }).find("nothing is supervised"), std::string::npos);
-  EXPECT_EQ(read_data_folder(options_.output).train.num_documents(), 1);  // what stood there is untouched
+  EXPECT_EQ(read_data_folder(options_.output).train.num_documents(), 1);  // the old folder is untouched
 }
 
 TEST_F(PrepareTest, EveryDocumentHasItsKind) {

@@ -7,10 +7,11 @@
 namespace draftsmith {
 namespace {
 
-// One past the last byte that is no white space.
+// Returns the position after the last byte that is not white space.
 std::size_t end_without_space(const std::string& text) { return text.find_last_not_of(" \t\n\r\v\f") + 1; }
 
-// Where each token ends in `text`; empty when the pieces do not spell the text (SentencePiece moves spaces about).
+// Returns where each token ends in `text`, or nothing when the pieces do not spell the text (SentencePiece moves
+// spaces).
 std::vector<std::size_t> token_ends(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                                     std::string_view text) {
   std::vector<std::size_t> ends;
@@ -32,8 +33,8 @@ struct Supervisor::Turn {
 
 namespace {
 
-// The slow way to token_ends for one border: the ids of the text before it must be the first ids of the whole.
-// Returns how many ids lie wholly before the border, and whether it is a border of tokens.
+// Does the work of token_ends for one border, more slowly: the ids of the text before it must be the first ids of the
+// whole. Returns how many ids lie wholly before the border, and whether it is a border of tokens.
 std::pair<std::size_t, bool> ids_before(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                                         const std::string& text, std::size_t border) {
   const std::vector<std::int32_t> head = tokenizer.encode(std::string_view(text).substr(0, border), true);
@@ -73,7 +74,7 @@ SupervisedTokens Supervisor::tokenise(const std::string& text, std::span<const T
   std::vector<std::size_t> ends = token_ends(tokenizer_, out.tokens, text);
   const bool exact = !ends.empty() || text.empty();
   if (exact) {
-    // Turns that begin inside a token: once more in pieces, each border a piece's.
+    // If a turn begins inside a token, the text is tokenised again in pieces that meet at the turn's border.
     std::vector<std::size_t> cuts = {0};
     for (const Turn& turn : turns) {
       if (turn.begin > 0 && !std::binary_search(ends.begin(), ends.end(), turn.begin)) cuts.push_back(turn.begin);

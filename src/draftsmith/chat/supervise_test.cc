@@ -85,7 +85,7 @@ TEST(Supervise, SmolLmsOwnTemplate) {
   EXPECT_EQ(supervised_ids(all), ids_of({"a1", "<|im_end|>", "a2", "<|im_end|>"}));
 }
 
-// Padding and end-of-turn are one token in SmolLM2: the mask goes by place, never by value.
+// Padding and end-of-turn are one token in SmolLM2, so the mask must go by position and never by value.
 TEST(Supervise, OneEndOfTurnForEachAnswer) {
   const Ids ids = supervised_ids(supervise(kChatMl, kTwoTurns));
   EXPECT_EQ(std::count(ids.begin(), ids.end(), kImEnd), 2);
@@ -130,7 +130,7 @@ TEST(Supervise, TokenThatHoldsTheEndOfAnAnswerIsSupervised) {
 }
 
 TEST(Supervise, TemplateThatRewritesEarlierAnswersKeepsTheLast) {
-  const std::string forgets =  // earlier answers lose what stands before </t>
+  const std::string forgets =  // earlier answers lose the text before </t>
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + (m.content if loop.last else "
       "m.content.split('</t>')[-1]) + "
       "'<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant' + '\\n' }}{% endif "

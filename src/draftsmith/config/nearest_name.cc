@@ -7,7 +7,7 @@
 namespace draftsmith {
 namespace {
 
-// Levenshtein distance, one row at a time.
+// Computes the Levenshtein distance one row at a time.
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -26,7 +26,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string nearest_name(const std::string& name, std::span<const std::string> known) {
-  constexpr std::size_t kLongest = 100;  // nobody means one of ours by a longer one, and the work grows with the length
+  constexpr std::size_t kLongest = 100;  // a longer name is no misspelling, and the work grows with the length
   if (name.size() > kLongest) return "";
   std::string best;
   std::size_t best_distance = name.size() / 2 + 1;

@@ -1,4 +1,4 @@
-// What a misspelt name was meant to be.
+// Guesses what a misspelt name was meant to be.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace draftsmith {
 
-// The known name nearest to `name` (smallest edit distance, at most half its length), or "".
+// Returns the known name nearest to `name` (smallest edit distance, at most half its length), or "".
 std::string nearest_name(const std::string& name, std::span<const std::string> known);
 
 }  // namespace draftsmith

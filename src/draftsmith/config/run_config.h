@@ -1,5 +1,5 @@
-// What a run is: plain structs with defaults. Every field is listed once, in visit_fields; parsing, --set, printing,
-// checking and the help text all walk that list (config/yaml.h).
+// Describes a run in plain structs with defaults. Every field is listed once, in visit_fields; parsing, --set,
+// printing, checking and the help text all walk that list (config/yaml.h).
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,14 @@ namespace draftsmith {
 struct ModelConfig {
   std::string path;  // the target: a GGUF file
   FeatureWeights feature_weights = FeatureWeights::kNative;
-  // Of the target, for what runs without its file (smoke); the file's own otherwise.
+  // The target's sizes for `smoke`, which reads no model. Other commands take them from the file.
   std::int64_t vocab_size = 0;
   std::int64_t num_layers = 0;
 };
 
 struct DataConfig {
-  std::string path;  // folder that `draftsmith prepare` wrote
-  std::int64_t max_length =
-      1024;  // tokens of a document; longer ones are cut at the end, never given an invented end token
+  std::string path;                // folder that `draftsmith prepare` wrote
+  std::int64_t max_length = 1024;  // tokens of a document; longer ones are cut and get no invented end token
 };
 
 struct DraftConfig {
@@ -47,7 +46,7 @@ struct DraftConfig {
 struct TrainConfig {
   std::int64_t row_length = 512;  // tokens of a pack
   std::int64_t anchors_per_document = 512;
-  std::int64_t anchors_per_pack = 512;  // budget of a pack, shared out over its documents
+  std::int64_t anchors_per_pack = 512;  // budget of a pack, shared among its documents
   std::int64_t accumulation = 1;        // packs in one optimizer step
   std::int64_t epochs = 6;
   std::int64_t max_steps = 0;  // 0 = no limit
@@ -65,7 +64,7 @@ struct TrainConfig {
   double dpace_alpha = 0.5;
   double soft_labels = 0;  // share of KL(target || drafter) in the loss; 0 = the labels alone
   Compute compute = Compute::kBFloat16;
-  bool recompute = false;                // compute each layer again on the way back instead of keeping it
+  bool recompute = false;                // recompute each layer in the backward pass instead of keeping it
   std::int64_t feature_cache_mb = 4096;  // hidden states kept in memory for later epochs
   std::int64_t feature_disk_mb = 16384;  // then on disk, in the run's folder
   std::int64_t save_every = 200;         // steps; 0 = only at the end
@@ -90,8 +89,8 @@ struct RunConfig {
   EvalConfig eval;
 };
 
-// Calls visit(section, key, field, help) for every field; `section` is "" for the top level. Works on const and
-// non-const. The help of a choice leaves out what may be chosen: its list of names says that.
+// Calls visit(section, key, field, help) for every field; `section` is "" for the top level, and `c` may be const. The
+// help of a choice does not list its values, since the printed help adds them from the list of names.
 template <class Config, class Visit>
 void visit_fields(Config& c, Visit visit) {
   visit("", "output", c.output, "folder of the run, for checkpoints, metrics and the complete configuration");
@@ -131,7 +130,7 @@ void visit_fields(Config& c, Visit visit) {
   visit("train", "anchors_per_pack", c.train.anchors_per_pack, "largest number of anchors in one pack");
   visit("train", "accumulation", c.train.accumulation, "number of packs in one optimizer step");
   visit("train", "epochs", c.train.epochs, "number of passes over the data");
-  visit("train", "max_steps", c.train.max_steps, "stop after so many optimizer steps; 0 = no limit");
+  visit("train", "max_steps", c.train.max_steps, "stop after this many optimizer steps; 0 = no limit");
   visit("train", "max_minutes", c.train.max_minutes, "fit the number of steps to this time; 0 = no limit");
   visit("train", "learning_rate", c.train.learning_rate, "peak learning rate");
   visit("train", "min_learning_rate", c.train.min_learning_rate, "learning rate at the end of the cosine");

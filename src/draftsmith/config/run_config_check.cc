@@ -1,4 +1,4 @@
-// Each rule stands once, and its message names the key, the value and what would do.
+// Each rule is written once, and its message names the key, the value and what is allowed.
 #include "draftsmith/config/run_config_check.h"
 
 #include <cmath>
@@ -36,7 +36,7 @@ void share(const char* key, double value) {
   if (!(value >= 0 && value < 1)) refuse(key, value, "at least 0 and below 1");
 }
 
-// Layer numbers: each at most once, each in 0 .. end-1.
+// Checks that each layer is listed once and lies in 0 .. end-1.
 void layer_list(const char* key, const std::vector<std::int64_t>& layers, std::int64_t end) {
   std::set<std::int64_t> seen;
   for (std::int64_t layer : layers) {

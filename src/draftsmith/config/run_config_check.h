@@ -1,13 +1,13 @@
-// What no run can be.
+// Refuses configurations that no run can have.
 #pragma once
 
 #include "draftsmith/config/run_config.h"
 
 namespace draftsmith {
 
-// UsageError naming the key of a value that cannot be (block_size 1, negative rates ...). Reading a configuration calls
-// it (config/yaml.h), so nobody behind it asks again; what depends on the target is refused where the target is known
-// (draft/dflash/recipe.h).
+// Throws a UsageError that names the key of an impossible value (block_size 1, negative rates ...). Reading a
+// configuration calls it (config/yaml.h), so nothing after that checks again. What depends on the target is checked
+// when the target is known (draft/dflash/recipe.h).
 void check_run_config(const RunConfig& config);
 
 }  // namespace draftsmith

@@ -1,5 +1,5 @@
-// YAML to RunConfig and back. Types are strict: what is written must be what the field is, and yaml-cpp's own lenient
-// conversions (1e6 or 0x10 as integers, "yes" as text) are not used.
+// Reads YAML into a RunConfig and prints it again. Types are strict: a value must have the type of its field, and
+// yaml-cpp's own lenient conversions (1e6 or 0x10 as integers, "yes" as text) are not used.
 #include "draftsmith/config/yaml.h"
 
 #include <yaml-cpp/yaml.h>
@@ -107,7 +107,7 @@ const char* what_it_is(const std::vector<std::int64_t>&) { return "a list of who
 template <class Field>
 constexpr bool kHasChoices = Choice<Field> || std::is_same_v<Field, DraftInit>;
 
-// What may stand in a field whose values have names; "" for other fields.
+// Lists the values of a field whose values have names; "" for other fields.
 template <class Field>
 std::string choices_of(const Field&, Notes notes = Notes::kNone) {
   if constexpr (Choice<Field>) return choices_text<Field>(notes);
@@ -122,7 +122,7 @@ std::string found_in(const YAML::Node& node) {
 
 // ---- one key --------------------------------------------------------------------------------------------------------
 
-// "did you mean" for a name that is not known: the same key of another section, else the name with the fewest edits.
+// Suggests a name for an unknown one: the same key of another section, or else the name with the fewest edits.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
   const std::string bare = "." + name.substr(name.find('.') + 1);
   for (const std::string& candidate : known) {
@@ -132,7 +132,7 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
   return nearest.empty() ? "; `draftsmith train --help` lists the known ones" : "; did you mean " + nearest + "?";
 }
 
-// Calls use(field) for the field of this name; false when there is none.
+// Calls use(field) for the field of this name. Returns false when there is none.
 template <class Use>
 bool with_field(RunConfig& config, const std::string& name, Use use) {
   bool found = false;
@@ -144,7 +144,7 @@ bool with_field(RunConfig& config, const std::string& name, Use use) {
   return found;
 }
 
-// Keys of earlier versions. They are read where they ask for what is now always so.
+// Keys of earlier versions. Their value is accepted when it asks for what now always happens.
 struct RetiredKey {
   const char *name, *still_true, *why;
 };
@@ -210,8 +210,8 @@ class FileReader {
     } else {
       const std::size_t dot = name.find('.');
       if (dot != std::string::npos && contains(known_names().keys, name)) {
-        throw UsageError(text_of(where, ": ", name, " must stand in the section ", name.substr(0, dot), ", as ",
-                                 name.substr(dot + 1)));
+        throw UsageError(
+            text_of(where, ": ", name, " must be in the section ", name.substr(0, dot), ", as ", name.substr(dot + 1)));
       }
       set(name, key, value);
     }
@@ -239,7 +239,7 @@ void assign(RunConfig& config, const std::string& assignment) {
     throw UsageError(text_of(where, ": it must read section.key=value, as in --set train.epochs=3"));
   }
   const std::string name = assignment.substr(0, equals), value = assignment.substr(equals + 1);
-  // Text is taken as it stands, unless quoted: a path may hold anything that YAML would read as syntax.
+  // Text is taken as it is unless quoted, because a path may hold anything that YAML would read as syntax.
   const bool quoted = value.starts_with('"') || value.starts_with('\'');
   bool done = false;
   with_field(config, name, [&](auto& field) {
@@ -331,7 +331,7 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
     throw UsageError(text_of("cannot read the configuration ", file.string(), ": no such file, or not readable"));
   }
   if (size > kLargestFile)
-    throw UsageError(text_of(file.string(), " is larger than ", kLargestFile, " bytes; it is no configuration"));
+    throw UsageError(text_of(file.string(), " is larger than ", kLargestFile, " bytes; it is not a configuration"));
   text.resize(size);
   return run_config_from_yaml(text, file.string(), assignments);
 }

@@ -1,4 +1,4 @@
-// Reading and printing a RunConfig.
+// Reads and prints a RunConfig.
 #pragma once
 
 #include <filesystem>
@@ -16,9 +16,9 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
 RunConfig run_config_from_yaml(const std::string& text, const std::string& name,
                                std::span<const std::string> assignments);
 
-// Every value as YAML that reads back to the same RunConfig.
+// Prints every value as YAML that reads back to the same RunConfig.
 std::string run_config_to_yaml(const RunConfig& config);
-// The same with each field's help as a comment: documentation of the format.
+// Prints the defaults in the same way, with each field's help as a comment.
 std::string run_config_help();
 
 }  // namespace draftsmith

@@ -18,7 +18,7 @@ RunConfig read(const std::string& text, const Assignments& assignments = {}) {
   return run_config_from_yaml(text, "run.yaml", assignments);
 }
 
-// The text is a UsageError whose message holds every part.
+// Expects that the text is refused with a UsageError whose message holds every part.
 void expect_refused(const std::string& text, const std::vector<std::string>& parts,
                     const Assignments& assignments = {}) {
   try {
@@ -100,7 +100,7 @@ TEST(ConfigYaml, BadFilesAreRefusedByLine) {
   expect_refused("train:\n  epochs: 1\ntrain:\n  clip: 2\n", {"run.yaml:3: train is set twice"});
   expect_refused("train: 3\n", {"run.yaml:1: train must hold keys"});
   expect_refused("[1, 2]: 3\n", {"run.yaml:1: a key must be a name"});
-  expect_refused("train.epochs: 3\n", {"run.yaml:1: train.epochs must stand in the section train"});
+  expect_refused("train.epochs: 3\n", {"run.yaml:1: train.epochs must be in the section train"});
   expect_refused(std::string(100000, '['), {"run.yaml"});
   expect_refused(std::string(100000, '{'), {"run.yaml"});
 }
