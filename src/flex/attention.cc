@@ -1,4 +1,4 @@
-// Checks a call once, in words, before it enters a backend; inside nothing is checked again.
+// Checks a call once before it enters a backend, where nothing is checked again.
 #include "flex/attention.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Masked attention, forward and backward, without scores or masks in memory.
+// Computes masked attention, forward and backward, without scores or masks in memory.
 //     s = scale * q k,  y = score(s),  p = softmax of y over the keys that the mask shows,  o = p v,
 //     lse = log sum exp y
 // q, o [B, Hq, Q, D]; keys and values come from two sources, context [B, Hkv, C, D] and block [B, Hkv, K - C, D]
@@ -37,7 +37,7 @@ struct Outputs {
   View<float> lse;  // [B, Hq, Q, 1]
 };
 
-// The results of forward, and the gradient that comes in.
+// Holds the results of forward and the incoming gradient.
 template <class T>
 struct Saved {
   View<const T> o, d_o;
@@ -53,8 +53,8 @@ struct Gradients {
 
 namespace detail {
 
-// The code that was compiled for a type of score, for every backend. FLEX_INSTANTIATE_SCORE(S) (flex/instantiate.h)
-// defines it.
+// Holds the code that was compiled for a type of score, for every backend. FLEX_INSTANTIATE_SCORE(S)
+// (flex/instantiate.h) defines it.
 struct CompiledScore;
 template <class S>
 const CompiledScore& compiled_score();
@@ -67,7 +67,7 @@ const CompiledScore& compiled_score<Alibi>();
 template <>
 const CompiledScore& compiled_score<AdditiveBias>();
 
-// The check at the entrance: throws flex::Error, in words, for tensors that do not fit each other or the mask.
+// Throws flex::Error for tensors that do not fit each other or the mask.
 template <class T>
 void check_inputs(const char* where, const Inputs<T>& in, const BlockMask& mask);
 template <class T>
@@ -77,7 +77,7 @@ void check_backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<
 
 }  // namespace detail
 
-// A score as a backend gets it: the caller's struct, and the code that was compiled for its type.
+// A backend gets a score as the caller's struct and the code that was compiled for its type.
 struct AnyScore {
   const void* score;
   const detail::CompiledScore& compiled;
@@ -98,7 +98,7 @@ class Call {
                         const BlockMask& mask, const AnyScore& score) const = 0;
 };
 
-// Both throw flex::Error, in words, for tensors that do not fit together.
+// Both throw flex::Error for tensors that do not fit together.
 template <class T, Score S = Identity>
 void forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& mask, const Call& call, const S& score = {}) {
   detail::check_forward(in, out, mask);

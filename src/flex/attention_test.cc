@@ -1,4 +1,4 @@
-// Every instruction set, type, mask, score and odd shape against the oracle in double.
+// Compares every instruction set, type, mask, score and odd shape with the oracle in double.
 #include "flex/attention.h"
 
 #include <gtest/gtest.h>
@@ -191,7 +191,7 @@ class RandomProblem {
   std::uint64_t score_;
 };
 
-// Random shapes, layouts, scores and masks: bits of any density, documents in any order, DFlash blocks.
+// Problems have random shapes, layouts, scores and masks: bits of any density, documents in any order, DFlash blocks.
 TEST(Attention, RandomProblems) {
   std::mt19937_64 random(5);
   for (int round = 0; round < 20; ++round) {

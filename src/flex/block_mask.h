@@ -1,7 +1,7 @@
-// A mask as data, as kernels read it. Queries are grouped in tiles of `tile_rows`; each tile holds, in order of keys,
-// the segments of keys that it sees: full ones (every row sees every key) and partial ones with a bit for each row and
-// key. Where a mask is made of ranges, the segments are its exact ranges. A mask is built once and serves every layer
-// and both passes; no [Q, K] array is made. A plane is one (batch, head) of the mask, or all of them together.
+// Holds a mask as data that kernels read. Queries are grouped in tiles of `tile_rows`; each tile holds, in order of
+// keys, the segments of keys that it sees: full ones (every row sees every key) and partial ones with a bit for each
+// row and key. If a mask is made of ranges, the segments are its exact ranges. A mask is built once and serves every
+// layer and both passes; no [Q, K] array is made. A plane is one (batch, head) of the mask, or all of them together.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct BlockMaskShape {
   std::int64_t tile_rows = 16;   // 16, 32 or 64: see tile_rows_for
 };
 
-// The tile that suits a number of query heads per key/value head: heads and rows together fill 64 lanes.
+// Returns the tile rows that suit a number of query heads per key/value head: heads and rows together fill 64 lanes.
 inline std::int64_t tile_rows_for(std::int64_t group) { return group >= 3 ? 16 : group == 2 ? 32 : 64; }
 
 struct Segment {
@@ -47,15 +47,16 @@ class BlockMask {
     return left < shape_.tile_rows ? left : shape_.tile_rows;
   }
 
-  // Segments of one tile of queries, by key.
+  // Returns the segments of one tile of queries, in order of keys.
   std::span<const Segment> row(std::int64_t plane, std::int64_t tile) const;
-  // A word for each key of a partial segment; bit i: row i of the tile sees it.
+  // Returns a word for each key of a partial segment; bit i is set when row i of the tile sees the key.
   std::span<const std::uint64_t> bits(const Segment& segment) const {
     return {bits_.data() + segment.bits, static_cast<std::size_t>(segment.end - segment.begin)};
   }
   const std::uint64_t* all_bits() const { return bits_.data(); }
 
-  // Column-major: the tiles of queries that see anything of keys column * kColumnKeys ..., and whether they see it all.
+  // A column is kColumnKeys keys. Its entries are the tiles of queries that see any of them, and say whether they see
+  // all.
   static constexpr std::int64_t kColumnKeys = 64;
   struct ColumnEntry {
     std::int32_t tile = 0;
@@ -64,7 +65,7 @@ class BlockMask {
   std::int64_t num_columns() const { return (shape_.num_keys + kColumnKeys - 1) / kColumnKeys; }
   std::span<const ColumnEntry> column(std::int64_t plane, std::int64_t column) const;
 
-  // The number of pairs of a query and a key that it sees, over all planes and of one tile.
+  // Both count the pairs of a query and a key that it sees, over all planes or in one tile.
   std::int64_t num_pairs() const { return num_pairs_; }
   std::int64_t pairs_in(std::int64_t plane, std::int64_t tile) const;
   std::int64_t bytes() const;
@@ -90,7 +91,7 @@ class BlockMask {
 
   BlockMaskShape shape_;
   std::vector<Segment> segments_;
-  std::vector<std::int64_t> tile_ends_;  // a plane's tiles after another's
+  std::vector<std::int64_t> tile_ends_;  // the tiles of one plane follow those of another
   std::vector<std::uint64_t> bits_;
   std::vector<ColumnEntry> entries_;
   std::vector<std::int64_t> column_ends_;

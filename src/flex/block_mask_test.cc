@@ -10,7 +10,7 @@ namespace {
 
 struct Seen {
   std::vector<char> bits;  // [Q][K]
-  bool exact = true;       // no key twice, none of both sources in a segment, no empty segment
+  bool exact = true;       // no key appears twice, no segment is empty or holds keys of both sources
 };
 
 Seen seen_by(const BlockMask& mask, std::int64_t plane) {
@@ -76,7 +76,7 @@ BlockMask expect_equals_predicate(const M& mask, const BlockMaskShape& shape) {
   return built;
 }
 
-// The predicate alone: every element is asked.
+// Hides a mask's cover, so that every element is asked for.
 template <Mask M>
 struct WithoutCover {
   M mask;
@@ -159,7 +159,7 @@ TEST(BlockMask, RandomBits) {
   }
 }
 
-// Sixteen rows of one anchor see the same context: no bits, no key too many.
+// Sixteen rows of one anchor see the same context, so the mask has no bits and no key too many.
 TEST(BlockMask, ABlockOfRangesIsItsExactRanges) {
   const std::vector<std::int64_t> anchors = {37, 101}, begins = {0, 64};
   const BlockMask mask = BlockMask::build(DFlashBlocks{anchors, begins, 128, 16},

@@ -1,5 +1,5 @@
-// The attention's CPU backend. It runs on threads and in memory that the caller lends, with the best instruction set of
-// the machine. Results do not depend on the number of threads.
+// This is the attention's CPU backend. It runs on threads and in memory that the caller lends, with the best
+// instruction set of the machine. Results do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace flex {
 
-// A call on the CPU. `workspace` must hold what *_workspace says and belongs to the call while it runs.
+// A call on the CPU. `workspace` must have the size that *_workspace gives, and belongs to the call while it runs.
 struct CpuCall final : Call {
   CpuCall(Executor& executor_, std::span<std::byte> workspace_, Isa isa_ = default_isa())
       : executor(executor_), workspace(workspace_), isa(isa_) {}
@@ -31,7 +31,7 @@ struct CpuCall final : Call {
   Isa isa;
 };
 
-// Bytes of workspace for a number of threads; they are the same for every instruction set.
+// Both return the bytes of workspace for a number of threads, which are the same for every instruction set.
 template <class T>
 std::int64_t forward_workspace(const Inputs<T>& in, const BlockMask& mask, int num_threads);
 template <class T>

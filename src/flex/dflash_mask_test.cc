@@ -1,5 +1,5 @@
-// The mask of DFlash blocks against its definition, painted by plain loops: full, with a window and causal within the
-// block, for blocks and contexts that no tile divides, and for anchors that coincide.
+// Compares the mask of DFlash blocks with its definition, painted by plain loops: full, with a window and causal within
+// the block, for blocks and contexts that no tile divides, and for anchors that coincide.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ Blocks blocks_of(std::int64_t num_context, std::int64_t size) {
           {0, 0, document, document, document, document, document, 0}};
 }
 
-// [Q][K], as the definition says: each slot sees its document up to the anchor, no further back than the window, and
-// slots of its own block.
+// Paints [Q][K] as the definition says: each slot sees its document up to the anchor, no further back than the window,
+// and slots of its own block.
 std::vector<char> painted(const Blocks& blocks, std::int64_t window, InBlock in_block) {
   std::vector<char> seen(static_cast<std::size_t>(blocks.num_queries() * blocks.num_keys()), 0);
   for (std::size_t block = 0; block < blocks.anchors.size(); ++block) {
@@ -90,8 +90,8 @@ TEST(DFlashMask, IsItsDefinition) {
   });
 }
 
-// What cover says of the keys of one source is the truth, and mixed only where rows or keys differ: a mask that said
-// mixed too often would be built slowly, and its segments would hold bits that say nothing.
+// Cover tells the truth about the keys of one source, and says mixed only where rows or keys differ. A mask that said
+// mixed too often would be built slowly, and its segments would hold useless bits.
 TEST(DFlashMask, CoverIsExact) {
   for_masks([](const Blocks& blocks, std::int64_t window, InBlock in_block) {
     const std::vector<char> seen = painted(blocks, window, in_block);

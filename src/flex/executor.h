@@ -25,7 +25,7 @@ class Serial final : public Executor {
   void run(const std::function<void(int thread)>& body) override { body(0); }
 };
 
-// Threads that sleep between calls.
+// Keeps threads that sleep between calls.
 class ThreadPool final : public Executor {
  public:
   explicit ThreadPool(int num_threads);  // the calling thread is one of them

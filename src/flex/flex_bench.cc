@@ -4,7 +4,7 @@
 //
 //   flex_bench           times each shape with Google Benchmark
 //   flex_bench --json    measures every bar (medians of 7 interleaved runs; about 5 minutes) and says whether they hold
-//   flex_bench --json=0.7  the same against bars times 0.7, with 3 runs: for machines where others work too
+//   flex_bench --json=0.7  the same against bars times 0.7, with 3 runs: for a machine that others use too
 //
 // Shapes of the DFlash mask (16 slots a block, anchors at even distances, documents one behind the other):
 //   S1  context 512, 32 anchors, 8/2 heads of 64      S2  2048, 128 anchors, 16/4 of 128      S3  8192, 512, 32/8 of
@@ -55,8 +55,7 @@ double median(std::vector<double> x) {
 template <class T>
 constexpr at::ScalarType kTorchType = std::is_same_v<T, float> ? at::kFloat : at::kBFloat16;
 
-// ---- shapes
-// ----------------------------------------------------------------------------------------------------------
+// ---- shapes ---------------------------------------------------------------------------------------------------------
 
 // A mask with its tensors, dense [H, N, D].
 struct Layer {
@@ -125,8 +124,7 @@ Layer documents() {
   return text_layer("causal documents 4096", all_of(SameDocument(ids, ids), Causal{}), 4096);
 }
 
-// ---- ours
-// ------------------------------------------------------------------------------------------------------------
+// ---- ours -----------------------------------------------------------------------------------------------------------
 
 template <class T>
 class Ours {
@@ -166,10 +164,9 @@ class Ours {
   const Layer& layer_;
 };
 
-// ---- torch's
-// -----------------------------------------------------------------------------------------------------------
+// ---- torch's --------------------------------------------------------------------------------------------------------
 
-// scaled_dot_product_attention with a dense mask: torch's CPU flash operator, forward and backward.
+// Runs scaled_dot_product_attention with a dense mask, torch's CPU flash operator, forward and backward.
 class TorchMasked {
  public:
   template <class T>
@@ -199,11 +196,11 @@ class TorchMasked {
   at::Tensor q_, k_, v_, d_o_, mask_;
 };
 
-// The best that torch can be composed to by hand, as an autograd function would hold it: a loop over anchors with their
-// exact ranges, the query heads of one key/value head stacked as rows, forward; then the same loop backward over what
-// forward saved, gradients of keys and values added in place. Each loop gathers an anchor's keys and rows for itself:
-// kept for all anchors they would take as much memory as scores. Inside the loops stands torch's flash operator, or
-// plain products with the scores in memory, which backward computes again.
+// Runs the best that can be composed by hand of torch's operations, as an autograd function would. Forward loops over
+// anchors with their exact ranges; the query heads of one key/value head are stacked as rows. Backward runs the same
+// loop over what forward saved and adds gradients of keys and values in place. Each loop gathers an anchor's keys and
+// rows for itself, because for all anchors they would take as much memory as scores. Each turn runs torch's flash
+// operator, or plain products with the scores in memory, which backward computes again.
 class TorchLoop {
  public:
   enum class Way { kFlash, kProducts };
@@ -220,7 +217,7 @@ class TorchLoop {
   }
 
  private:
-  // What one anchor sees and asks.
+  // The keys that one anchor sees, and its first row of queries.
   struct Piece {
     std::int64_t begin, count, row;
     at::Tensor k, v, q;
@@ -300,7 +297,7 @@ class TorchLoop {
   std::vector<at::Tensor> lse_;
 };
 
-// The best of three squares.
+// Measures the best of three square products.
 class Gemm {
  public:
   Gemm(at::ScalarType type, std::vector<std::int64_t> sizes = {1024, 2048, 4096}) {
@@ -309,7 +306,7 @@ class Gemm {
       c_.push_back(at::empty({n, n}, a_.back().options()));
     }
   }
-  // Operations a second of square i.
+  // Returns the operations a second of square i.
   double rate(std::size_t i) {
     const auto n = static_cast<double>(a_[i].size(0));
     return 2 * n * n * n / seconds_of([&] { at::mm_out(c_[i], a_[i], a_[i]); });
@@ -320,8 +317,7 @@ class Gemm {
   std::vector<at::Tensor> a_, c_;
 };
 
-// ---- bars
-// --------------------------------------------------------------------------------------------------------------
+// ---- bars -----------------------------------------------------------------------------------------------------------
 
 struct Bar {
   std::string name;
@@ -346,7 +342,7 @@ struct Report {
   }
 };
 
-// Medians of interleaved runs: each contestant once, again and again.
+// Returns the medians of interleaved runs, in which the contestants take turns.
 std::vector<double> race(const std::vector<std::function<double()>>& contestants, int runs) {
   std::vector<std::vector<double>> times(contestants.size());
   for (const auto& contestant : contestants) contestant();  // pages and caches
@@ -357,7 +353,7 @@ std::vector<double> race(const std::vector<std::function<double()>>& contestants
   return out;
 }
 
-// Rates of the reference GEMM and of ours on one thread, interleaved.
+// Compares the rates of the reference GEMM and of ours on one thread, interleaved.
 template <class T>
 void race_gemm(Report& report, const Layer& layer, double bound, const std::string& type, bool judged = true) {
   at::set_num_threads(1);
@@ -411,7 +407,8 @@ double peak_bytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-// What a layer of the seed's size takes beyond its tensors: the workspace, the mask, and what the process grew by.
+// Measures what a layer of the seed's size takes beyond its tensors: the workspace, the mask, and what the process grew
+// by.
 template <class T>
 void measure_memory(Report& report, const std::string& type) {
   const Layer layer = s3(8);

@@ -1,4 +1,4 @@
-// Instruction sets: which ones this machine has, and which one a call uses.
+// Says which instruction sets this machine has, and which one a call uses.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ std::optional<Isa> isa_from_name(std::string_view name);
 
 // Tells whether this machine can run it.
 bool is_supported(Isa isa);
-// The best instruction set that this machine can run; the environment's FLEX_ISA (scalar, avx2, avx512, avx512_bf16)
-// chooses another. Throws flex::Error for an unknown name, and for a set that this machine lacks.
+// Returns the best instruction set that this machine can run; the environment's FLEX_ISA (scalar, avx2, avx512,
+// avx512_bf16) chooses another. Throws flex::Error for an unknown name, and for a set that this machine lacks.
 Isa default_isa();
 
 }  // namespace flex

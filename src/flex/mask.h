@@ -15,7 +15,7 @@ namespace flex {
 
 enum class Cover { kNone, kAll, kMixed };
 
-// Queries q_begin .. q_end - 1 and keys k_begin .. k_end - 1; never empty.
+// A box holds queries q_begin .. q_end - 1 and keys k_begin .. k_end - 1, and is never empty.
 struct Box {
   std::int64_t q_begin = 0, q_end = 0, k_begin = 0, k_end = 0;
 };
@@ -39,7 +39,7 @@ Cover cover_of(const M& mask, std::int64_t b, std::int64_t h, const Box& box) {
   }
 }
 
-// The cover of a rectangle whose queries all see the keys begin .. end - 1; an empty range shows nothing.
+// Returns the cover of a rectangle whose queries all see the keys begin .. end - 1; an empty range shows nothing.
 inline Cover cover_of_range(const Box& box, std::int64_t begin, std::int64_t end) {
   if (box.k_end <= begin || box.k_begin >= end || begin >= end) return Cover::kNone;
   return begin <= box.k_begin && box.k_end <= end ? Cover::kAll : Cover::kMixed;
@@ -50,7 +50,7 @@ struct Everything {
   Cover cover(std::int64_t, std::int64_t, const Box&) const { return Cover::kAll; }
 };
 
-// k <= q + offset: query q stands at key q + offset.
+// Shows keys k <= q + offset: query q is at key q + offset.
 struct Causal {
   std::int64_t offset = 0;
   bool operator()(std::int64_t, std::int64_t, std::int64_t q, std::int64_t k) const { return k <= q + offset; }
@@ -60,7 +60,7 @@ struct Causal {
   }
 };
 
-// The `window` keys up to the query's own: q + offset - window < k <= q + offset.
+// Shows the `window` keys up to the query's own: q + offset - window < k <= q + offset.
 struct SlidingWindow {
   std::int64_t window = 1, offset = 0;
   bool operator()(std::int64_t, std::int64_t, std::int64_t q, std::int64_t k) const {
@@ -73,14 +73,14 @@ struct SlidingWindow {
   }
 };
 
-// The first `length` keys.
+// Shows the first `length` keys.
 struct Prefix {
   std::int64_t length = 0;
   bool operator()(std::int64_t, std::int64_t, std::int64_t, std::int64_t k) const { return k < length; }
   Cover cover(std::int64_t, std::int64_t, const Box& box) const { return cover_of_range(box, 0, length); }
 };
 
-// Query and key belong to one document; a negative id belongs to no document. The ids stay the caller's. The mask is
+// Shows the keys of the query's document; a negative id belongs to no document. The ids stay the caller's. The mask is
 // built quickly where documents are consecutive, and is right in any order.
 class SameDocument {
  public:
@@ -126,9 +126,9 @@ struct TwoRanges {
   }
 };
 
-// DFlash: queries are blocks of `block_size` slots, block b with its anchor at context position anchors[b] in a
-// document that begins at document_begins[b]. Slot j sees the context t with document_begin <= t < anchor (with a
-// window W: also t >= anchor + j - (W - 1)) and slots of its own block: all, or the j' <= j where the layer is causal.
+// The mask of DFlash: queries are blocks of `block_size` slots, block b with its anchor at context position anchors[b]
+// in a document that begins at document_begins[b]. Slot j sees the context t with document_begin <= t < anchor (with a
+// window W: also t >= anchor + j - (W - 1)) and slots of its own block: all, or the j' <= j if the layer is causal.
 // The keys are num_context context positions, then the slots. The arrays stay the caller's.
 struct DFlashBlocks {
   std::span<const std::int64_t> anchors, document_begins;
@@ -143,7 +143,7 @@ struct DFlashBlocks {
       const std::int64_t anchor = anchors[block];
       return document_begins[block] <= k && k < anchor && (window <= 0 || k >= anchor + slot - (window - 1));
     }
-    const std::int64_t other = k - num_context - (q - slot);  // slot of the own block
+    const std::int64_t other = k - num_context - (q - slot);  // slot in its own block
     return 0 <= other && other < block_size && (in_block == InBlock::kBothWays || other <= slot);
   }
   Cover cover(std::int64_t, std::int64_t, const Box& box) const {

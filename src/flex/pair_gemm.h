@@ -1,4 +1,4 @@
-// Products of some rows of bf16 with a matrix that no cache holds, such as the head of a language model. Each piece of
+// Multiplies some rows of bf16 with a matrix that no cache holds, such as the head of a language model. Each piece of
 // the matrix is fetched while the piece before it is multiplied. The kernels multiply pairs of bf16, for which not
 // every processor has instructions: ask has_pair_gemm once and keep the answer. bf16 is given as its 16 bits, sums are
 // fp32, results are rounded once. The caller divides the columns among its threads; the bits do not depend on how.
@@ -11,7 +11,8 @@ namespace flex {
 constexpr std::int64_t kPairGemmColumns = 64;  // of the result at a time
 constexpr std::int64_t kPairGemmTail = 512;    // rows of W at a time in y = x W
 
-// One product, all of it dense: x [rows, in] and y [rows, out], or for y = x W x [rows, out] and y [rows, in].
+// Describes one product, all of it dense: x [rows, in] and y [rows, out], or for y = x W x [rows, out] and y [rows,
+// in].
 struct PairGemm {
   const std::uint16_t* x;
   std::int64_t rows;
@@ -19,11 +20,11 @@ struct PairGemm {
   std::int64_t out, in;
   std::uint16_t* y;
 
-  // Floats of memory, aligned to 64 bytes, that a call for a number of columns needs.
+  // Returns the floats of memory, aligned to 64 bytes, that a call for a number of columns needs.
   std::int64_t scratch_size(std::int64_t columns) const;
 };
 
-// Tells whether this processor has the kernels, and whether they take that width.
+// True when this processor has the kernels and they take that width.
 bool has_pair_gemm(std::int64_t in);
 
 // Computes columns begin .. end - 1 of y = x W^T. begin is a multiple of kPairGemmColumns; columns beyond `out` do not

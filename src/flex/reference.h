@@ -13,7 +13,7 @@
 
 namespace flex {
 
-// Dense tensors: q, d_o [B, Hq, Q, D]; k, v [B, Hkv, K, D] (context and block behind each other).
+// Dense tensors: q, d_o [B, Hq, Q, D]; k, v [B, Hkv, K, D] (the context, then the block).
 struct ReferenceProblem {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1, dim = 16;
   double scale = 1;

@@ -1,4 +1,4 @@
-// The oracle itself, held to central differences.
+// Holds the oracle itself to central differences.
 #include "flex/reference.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ concept Score = requires(const S& score, float s, const Place& at) {
   { score.derivative(s, at) } -> std::same_as<float>;
 };
 
-// exp(x), relative error below 3e-7; 0 below -87, 3e38 above 88.7.
+// Returns exp(x) with a relative error below 3e-7; 0 below -87, 3e38 above 88.7.
 inline float exp(float x) {
   using namespace exp_constants;
   const float clamped = x < kLeast ? kLeast : x > 88.7f ? 88.7f : x;
@@ -42,7 +42,7 @@ inline float exp(float x) {
   return x < kLeast ? 0.0f : y;
 }
 
-// tanh(x), relative error below 3e-7.
+// Returns tanh(x) with a relative error below 3e-7.
 inline float tanh(float x) {
   const float z = x * x, size = x < 0 ? -x : x;
   float p = -5.70498872745e-3f;
@@ -61,7 +61,7 @@ struct Identity {
   float derivative(float, const Place&) const { return 1.0f; }
 };
 
-// cap * tanh(s / cap), as Gemma caps its logits.
+// Gives cap * tanh(s / cap), as Gemma caps its logits.
 struct SoftCap {
   float cap = 50.0f;
   float value(float s, const Place&) const { return cap * tanh(s / cap); }
@@ -71,7 +71,7 @@ struct SoftCap {
   }
 };
 
-// s + slopes[h] * (k - (q + offset)); slopes [Hq] stay the caller's.
+// Gives s + slopes[h] * (k - (q + offset)); slopes [Hq] stay the caller's.
 struct Alibi {
   const float* slopes = nullptr;
   std::int32_t offset = 0;
@@ -79,7 +79,7 @@ struct Alibi {
   float derivative(float, const Place&) const { return 1.0f; }
 };
 
-// s + bias[h, q, k] with any strides (0: the same for all); the bias stays the caller's and gets no gradient.
+// Gives s + bias[h, q, k] with any strides (0: the same for all); the bias stays the caller's and gets no gradient.
 struct AdditiveBias {
   const float* bias = nullptr;
   std::int64_t head_stride = 0, query_stride = 0, key_stride = 0;

@@ -1,5 +1,5 @@
-// Shared by tests of the kernels: a random problem with its tensors in memory, a call on it, and the comparison with
-// the oracle in double. The error may be at most twice that of the naive computation in the same type.
+// For tests of the kernels: a random problem with its tensors in memory, a call on it, and a comparison with the oracle
+// in double. The error may be at most twice that of the naive computation in the same type.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ struct Shape {
 // Widths of a head below, between and at the multiples of vectors.
 inline constexpr std::int64_t kOddWidths[] = {1, 2, 3, 7, 8, 12, 15, 17, 20, 33, 100, 255, 256};
 
-// How a tensor lies in memory.
+// The ways in which a tensor may lie in memory.
 enum class Layout { kDense, kHeadsInside, kWideRows };
 
 // A tensor [B, H, N, D] with its memory.
@@ -145,7 +145,7 @@ struct Case {
              Gradients<T>{dq.view, {dk[0].view, dv[0].view}, {dk[1].view, dv[1].view}}, mask,
              CpuCall{executor, workspace, isa}, score);
   }
-  // The results of the kernels, in the oracle's order.
+  // Returns the results of the kernels in the oracle's order.
   ReferenceResult result() const {
     ReferenceResult out;
     const auto list = [](const auto& tensor) {
@@ -175,7 +175,7 @@ inline double largest(const std::vector<double>& x) {
   return most;
 }
 
-// Largest difference; a NaN, or an infinity on one side alone, is infinite.
+// Returns the largest difference; a NaN, or an infinity on one side alone, counts as infinite.
 inline double distance(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return INFINITY;
   double most = 0;

@@ -1,4 +1,4 @@
-// A user's own score, as a user writes it: one struct and one line.
+// Tests a user's own score, as a user writes it with one struct and one line.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Views of tensors that someone else owns: a pointer, sizes and strides. Nothing here allocates.
+// A view of a tensor that someone else owns is a pointer, sizes and strides. Nothing here allocates.
 // B batch, H heads, N rows (queries or keys), D width of a head.
 #pragma once
 
@@ -41,7 +41,7 @@ struct View {
   operator View<const T>() const requires(!std::is_const_v<T>) { return {data, size, stride}; }
 };
 
-// A tensor without gaps.
+// Returns the view of a tensor without gaps.
 template <class T>
 View<T> dense_view(T* data, std::array<std::int64_t, 4> size) {
   return {data, size, {size[1] * size[2] * size[3], size[2] * size[3], size[3], 1}};

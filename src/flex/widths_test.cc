@@ -14,7 +14,7 @@ namespace {
 
 enum class Edge { kBegin, kEnd };  // where the tensor touches a page that may not be touched
 
-// Pages of a tensor's own between two that fault.
+// Gives a tensor pages of its own between two that fault.
 class FencedPages {
  public:
   explicit FencedPages(std::size_t bytes) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {

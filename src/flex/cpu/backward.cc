@@ -21,7 +21,8 @@ BackwardTile<T> backward_kernel(const IsaKernels& kernels) {
   }
 }
 
-// fp32 gradients of a width that vectors divide are summed where they end up; others in fp32 rows of their own.
+// fp32 gradients of a width that vectors divide are summed where they end up; others are summed in fp32 rows of their
+// own.
 template <class T>
 bool sums_in_place(std::int64_t dim) {
   return std::is_same_v<T, float> && dim % 16 == 0;
@@ -86,7 +87,7 @@ class Backward {
   }
 
  private:
-  // Gradients of all keys = 0.
+  // Sets the gradients of all keys to 0.
   void clear() {
     constexpr std::int64_t kPiece = 512;
     for (int source = 0; source < 2; ++source) {
@@ -103,7 +104,7 @@ class Backward {
     }
   }
 
-  // A chunk's own sums: [keys of both sources][dk, dv].
+  // Returns a chunk's own sums, [keys of both sources][dk, dv].
   KeyGradients own_sums(const Chunk& chunk, float* sums) const {
     KeyGradients out;
     for (int source = 0; source < 2; ++source) {
@@ -150,7 +151,7 @@ class Backward {
     }
   }
 
-  // Rows of a source = their value so far (in place) + the sums of chunks first .. end - 1, in order.
+  // Makes rows of a source the sum, in order, of their value so far (in place) and of chunks first .. end - 1.
   void add_rows(int source, const KeySpan& span, std::int64_t first, std::int64_t end, float* only_sums) {
     const Chunk& any = plan_.chunks[static_cast<std::size_t>(first)];
     const bool continues = sums_in_place<T>(problem_.dim);
@@ -183,7 +184,7 @@ class Backward {
     }
   }
 
-  // Components that were cut.
+  // Adds up the components that were cut.
   void add_up() {
     constexpr std::int64_t kPiece = 128;  // keys
     struct Piece {

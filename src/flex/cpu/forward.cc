@@ -44,7 +44,7 @@ void run_forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& ma
   const std::int64_t tiles = mask.num_tiles(), count = packs.count();
   const ForwardTile<T> kernel = forward_kernel<T>(isa);
   share_out(call.executor, in.q.size[0] * problem.kv_heads * count * tiles, [&](std::int64_t i, int thread) {
-    // The last tiles first: under most masks they see the most keys.
+    // The last tiles come first, because under most masks they see the most keys.
     const std::int64_t tile = tiles - 1 - i % tiles, pack = i / tiles % count,
                        kv_head = i / tiles / count % problem.kv_heads, b = i / tiles / count / problem.kv_heads;
     const std::int64_t first_head = kv_head * packs.group, head = first_head + pack * packs.at_once;

@@ -1,6 +1,5 @@
-// FLEX_DETAIL_CPU_KERNELS(S) are the kernels for a score (flex/score.h) of every instruction set, as an array by Isa.
-// kernels.inc is read again for each set, in its own namespace and under its own target, all of it without outside
-// linkage.
+// FLEX_DETAIL_CPU_KERNELS(S) gives the kernels of every instruction set for a score (flex/score.h), as an array by Isa.
+// kernels.inc is read again for each set, in its own namespace, under its own target, and with internal linkage.
 #pragma once
 
 #include <cmath>
@@ -15,7 +14,7 @@
 #include "flex/exp_constants.h"
 #include "flex/score.h"
 
-// The order of these files is their meaning.
+// The order of these files matters.
 // clang-format off
 #define FLEX_USING       \
   using detail::Into;    \

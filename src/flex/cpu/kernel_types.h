@@ -1,4 +1,4 @@
-// What passes between the drivers (forward.cc, backward.cc) and the kernels of one instruction set: plain structs, no
+// Plain structs pass between the drivers (forward.cc, backward.cc) and the kernels of one instruction set. They hold no
 // containers, so that nothing compiled for a newer processor can leak into the rest of the program.
 #pragma once
 
@@ -34,7 +34,7 @@ struct Problem {
   std::int64_t kv_heads = 1;
 };
 
-// One tile: `num_heads` query heads from `head` on, which share a key/value head, times the rows of a query tile. Row r
+// A tile is `num_heads` query heads from `head` on, which share a key/value head, times the rows of a query tile. Row r
 // of the tile is head r / tile_rows, query first_query + r % tile_rows.
 struct Tile {
   std::int64_t b = 0, kv_head = 0, head = 0, num_heads = 1;
@@ -45,7 +45,7 @@ struct Tile {
   std::int64_t num_rows() const { return num_heads * tile_rows; }
 };
 
-// Where gradients of keys and values are added, fp32 and padded(dim) wide: row n of source s at
+// Gradients of keys and values are added here, in fp32 and padded(dim) wide. Row n of source s is at
 // dk[s] + (n - begin[s]) * dk_stride[s].
 struct KeyGradients {
   float *dk[2] = {nullptr, nullptr}, *dv[2] = {nullptr, nullptr};
@@ -59,7 +59,7 @@ template <class T>
 using BackwardTile = void (*)(const Problem<T>&, const Tile&, const void* score, const KeyGradients&,
                               std::byte* scratch);
 
-// Bytes that a thread needs in addition to the tensors.
+// Returns the bytes that a thread needs in addition to the tensors.
 constexpr std::int64_t scratch_bytes(std::int64_t dim) {
   return 4 * (5 * kMaxRows * padded(dim) + 5 * kMaxKeys * kMaxRows + 2 * kMaxKeys * padded(dim) + 8 * kMaxRows);
 }
@@ -70,7 +70,7 @@ struct IsaKernels {
   ForwardTile<BFloat16> forward_bf16 = nullptr;
   BackwardTile<BFloat16> backward_bf16 = nullptr;
   void (*narrow_row)(const float* from, BFloat16* to, std::int64_t count) = nullptr;
-  // Keys side by side in pairs begin .. end - 1, for kernels that multiply pairs; null where none do.
+  // Lays keys side by side in pairs begin .. end - 1, for kernels that multiply pairs; null for other kernels.
   void (*pack_pairs)(const View<const BFloat16>& x, std::int64_t b, std::int64_t h, std::int64_t begin,
                      std::int64_t end, std::uint32_t* to) = nullptr;
 };

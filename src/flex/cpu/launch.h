@@ -1,4 +1,4 @@
-// Shared by forward and backward: the workspace is cut into pieces, work is divided among threads, tiles are made for
+// Forward and backward share this: it cuts the workspace into pieces, divides work among threads, and makes tiles for
 // the kernels.
 #pragma once
 
@@ -107,7 +107,7 @@ bool uses_pairs(const IsaKernels& kernels, std::int64_t dim) {
 
 inline std::int64_t pairs_of(std::int64_t keys) { return (keys + 1) / 2; }
 
-// Room for [B, Hkv, pairs, D] of both sources. It counts for every instruction set, so that one size serves all.
+// Takes room for [B, Hkv, pairs, D] of both sources, with every instruction set, so that one size serves all.
 template <class T>
 void take_pairs(Arena& arena, const Inputs<T>& in, std::uint32_t* (&pairs)[2]) {
   if constexpr (std::is_same_v<T, BFloat16>) {

@@ -37,7 +37,7 @@ static_assert(kColumns == kVectorsAtOnce * kLanes);
 constexpr std::int64_t kLine = 64;  // bytes of a cache line
 constexpr std::int64_t kBf16 = 2;   // bytes
 
-// Sums of `rows` rows and kColumns columns += x (pairs at x + row * x_row) times a panel [steps][kColumns].
+// Adds x (pairs at x + row * x_row) times a panel [steps][kColumns] to the sums of `rows` rows and kColumns columns.
 struct PanelProduct {
   const char* x;
   std::int64_t x_row, rows;
@@ -50,7 +50,7 @@ struct PanelProduct {
 // Prefetches the lines of the next piece of the matrix, a few at a time.
 class Ahead {
  public:
-  // `rows` rows of `bytes` bytes, a multiple of kLine, `row_bytes` apart; over `calls` calls of some().
+  // Spreads `rows` rows of `bytes` bytes (a multiple of kLine), `row_bytes` apart, over `calls` calls of some().
   Ahead(const char* from, std::int64_t rows, std::int64_t bytes, std::int64_t row_bytes, std::int64_t calls)
       : row_(from),
         rows_(rows),
@@ -113,7 +113,7 @@ void pack_rows(const std::uint16_t* weight, std::int64_t row, std::int64_t out, 
   }
 }
 
-// Columns row .. row + 63 of y; W's rows from `end` on are not asked for.
+// Computes columns row .. row + 63 of y; W's rows from `end` on are not needed.
 void panel_transposed(const PairGemm& o, std::int64_t row, std::int64_t end, std::uint32_t* panel, float* sums) {
   for (std::int64_t first = 0; first < o.in; first += kWidthAtOnce) {
     const std::int64_t width = std::min(kWidthAtOnce, o.in - first), next = first + width;
@@ -139,8 +139,8 @@ void panel_transposed(const PairGemm& o, std::int64_t row, std::int64_t end, std
 
 // ---- y = x W: a panel is 64 columns of some rows of W, the rows two by two side by side ----
 
-// The pairs of two rows, 64 columns; within each 32, the first result has columns 8 i .. 8 i + 3 and the second 8 i + 4
-// .. 8 i + 7 (i = 0 .. 3), which unmix() puts right.
+// Makes pairs of two rows, 64 columns. Within each 32, the first result has columns 8 i .. 8 i + 3 and the second 8 i +
+// 4 .. 8 i + 7 (i = 0 .. 3), which unmix() puts right.
 void pack_pair(const std::uint16_t* even, const std::uint16_t* odd, std::uint32_t* to) {
   for (std::int64_t i = 0; i < kColumns; i += 2 * kLanes) {
     const __m512i a = _mm512_loadu_si512(even + i), b = _mm512_loadu_si512(odd + i);
@@ -159,7 +159,7 @@ void unmix(const float* sums, std::uint16_t* to) {
   }
 }
 
-// Rows first .. end - 1 of the 64 columns at `weight`, then a row of zeros where their number is odd.
+// Packs rows first .. end - 1 of the 64 columns at `weight`, then a row of zeros if their number is odd.
 void pack_columns(const std::uint16_t* weight, std::int64_t in, std::int64_t first, std::int64_t end,
                   std::uint32_t* panel) {
   static const std::uint16_t zeros[kColumns] = {};

@@ -57,8 +57,8 @@ Item item_of(const BlockMask& mask, std::int64_t plane, std::int64_t tile, std::
   return item;
 }
 
-// Tiles of one plane whose hulls of keys meet, directly or through others, in one list each; lists by their first tile.
-// Hulls, not segments: a chunk's sums cover a hull.
+// Puts the tiles of one plane whose hulls of keys meet, directly or through others, into one list; lists are in order
+// of their first tile. It asks for hulls and not for segments, because a chunk's sums cover a hull.
 std::vector<std::vector<Item>> components_of(std::vector<Item> items) {
   const auto count = static_cast<std::int64_t>(items.size());
   Union sets(count);

@@ -2,7 +2,7 @@
 // tiles in different components touch different keys, so a component adds to its keys' gradients alone and in order.
 // A component with too large a share of the work is cut into chunks of tiles; each chunk but the first adds to sums of
 // its own, which are then added in the order of the chunks. The cuts follow from the mask and the heads alone, never
-// from the threads: so do the bits of the result.
+// from the threads, and so do the bits of the result.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct KeySpan {
   std::int64_t size() const { return end > begin ? end - begin : 0; }
 };
 
-// Tiles of one chunk, in order: `head` counts from the first query head of the key/value head (0 when all heads share
-// the mask: each tile then stands for all of them).
+// A tile of a chunk. `head` counts from the first query head of the key/value head; it is 0 when all heads share the
+// mask, since the tile then stands for all of them.
 struct PlanTile {
   std::int32_t tile = 0, head = 0;
 };
