@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The whole way, for a real model on this CPU: prepare data, train a drafter for SmolLM2-135M-Instruct, measure it,
-# export it, and have llama.cpp decode with it. Prints one table and the path of a plot. Sets up what is missing first.
+# Goes the whole way for a real model on this CPU: prepares data, trains a drafter for SmolLM2-135M-Instruct, measures
+# it, exports it, and has llama.cpp decode with it. Prints one table and the path of a plot. Sets up what is missing.
 #
 #   ./demo.sh              about 20 minutes on two cores after set-up
-#   ./demo.sh MINUTES      train for so many minutes instead of the recipe's
+#   ./demo.sh MINUTES      trains for this many minutes instead of the recipe's
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The demo's last page: one table out of what eval, train and llama.cpp left in the run's folder. demo.sh calls it."""
+"""Prints the demo's last page, one table of what eval, train and llama.cpp left in the run's folder, for demo.sh."""
 import json
 import os
 import sys

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """Has llama.cpp's own speculative decoder run an exported drafter, and says how many drafts it accepted.
 
-Reads prompts as JSON lines, {"text": "...", "ids": [...]}: `text` is the whole rendered prompt with its special tokens written
-out; `ids`, where given, is what it must tokenize to (only the count can be checked). `plain`, where given, are the ids that plain
-greedy decoding makes of it, and `margins` how far apart its two best logits were at each. With --aligned,
-`first`, the text of the first new token, is added to the prompt: llama.cpp's first step then starts where ours does, each of its
-steps is one of ours, and the first counts as well. Prints one JSON object:
+Reads prompts as JSON lines, {"text": "...", "ids": [...]}. `text` is the whole rendered prompt with its special tokens
+written out. `ids`, if given, are the ids that it must tokenize to (only their number can be checked). `plain`, if
+given, are the ids that plain greedy decoding makes of it, and `margins` the difference of the two best logits at each.
+With --aligned, `first`, the text of the first new token, is added to the prompt. llama.cpp's first step then starts
+where ours does, each of its steps is one of ours, and the first counts as well. Prints one JSON object:
 
-  tau                 tokens per step, pooled over steps; left out are the first step of a request (it starts at the last prompt
-                      token, which other decoders count as part of the prompt) and steps that the limit or an end id cut
+  tau                 tokens per step, pooled over steps. Two kinds of steps are left out: the first of a request (it
+                      starts at the last prompt token, which other decoders count as part of the prompt), and steps
+                      that the limit or an end id cut
   tokens_per_second   decoding only, over all requests
-  text                where prompts have `plain`: how many requests are equal, ties and failures. A first difference is a tie when
-                      the margin there is within 2 x noise and noise <= 0.5 (--noise, as `draftsmith eval` measured it)
-  requests            per prompt: its number of tokens, the new tokens' ids (end id included), steps {drafts, accepted, cut, first, draft_ids}
+  text                if prompts have `plain`: how many requests are equal, ties and failures. A first difference is a
+                      tie when the margin there is within 2 x noise and noise <= 0.5 (--noise, as `draftsmith eval`
+                      measured it)
+  requests            for each prompt: its number of tokens, the new tokens' ids (end id included), and steps
+                      {drafts, accepted, cut, first, draft_ids}
 
-Greedy throughout. Example:
+Decoding is greedy. Example:
   tools/llama_tau.py --target model.gguf --drafter drafter.gguf --draft-max 7 --prompts prompts.jsonl --max-new-tokens 128
 """
 import argparse
@@ -45,7 +48,7 @@ class LinesLost(Failure):
 
 
 def parse_log(log, draft_max, max_new_tokens):
-    """One request out of the decoder's debug log."""
+    """Reads one request from the decoder's debug log."""
     end_ids = {int(m.group(1)) for m in END_ID.finditer(log)}
     encoded, decoded = ENCODED.search(log), DECODED.search(log)
     if not encoded or not decoded:
@@ -53,7 +56,7 @@ def parse_log(log, draft_max, max_new_tokens):
     counts = {m.group(1): int(m.group(2)) for m in COUNTS.finditer(log)}
     accepted_in_all = [int(m.group(1)) for m in STEP.finditer(log)]
     if counts.get("accept") != sum(accepted_in_all) or counts.get("predict") != sum(accepted_in_all) + len(accepted_in_all):
-        raise LinesLost("the steps in the decoder's log are not as many as it counts")
+        raise LinesLost("the number of steps in the decoder's log is not the number that it counts")
     tokens, steps, drafts, ended = [], [], [], False
     for line in log.splitlines():
         if m := DRAFT.search(line):
@@ -115,7 +118,7 @@ def run_one(args, prompt, folder):
 
 
 def compare(request, prompt, noise):
-    """How the text parts from the plain one: equal, tie or failure."""
+    """Says how the text differs from the plain one: equal, tie or failure."""
     pairs = list(zip(request["tokens"], prompt["plain"]))
     where = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
     if where is None:
@@ -126,7 +129,7 @@ def compare(request, prompt, noise):
 
 
 def aligned(prompt):
-    """The prompt and its first new token, which leaves one less to decode."""
+    """Returns the prompt with its first new token added, which leaves one less to decode."""
     shorter = {key: prompt[key][1:] for key in ("plain", "margins") if key in prompt}
     return {**prompt, **shorter, "text": prompt["text"] + prompt["first"], "ids": prompt["ids"] + prompt["plain"][:1]}
 
@@ -152,12 +155,12 @@ def main():
     parser.add_argument("--prompts", required=True, help="JSON lines with text and, optionally, ids")
     parser.add_argument("--draft-max", type=int, required=True, help="drafts per step: the block size less one")
     parser.add_argument("--max-new-tokens", type=int, default=128)
-    parser.add_argument("--noise", type=float, default=0.0, help="of the target's logits between passes of one token and of many")
+    parser.add_argument("--noise", type=float, default=0.0, help="noise of the target's logits between passes of one token and of many")
     parser.add_argument("--aligned", action="store_true", help="start each request at its second new token, as described above")
-    parser.add_argument("--limit", type=int, default=0, help="only so many prompts")
+    parser.add_argument("--limit", type=int, default=0, help="read only this many prompts; 0 reads all")
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--flash-attention", default="off", help="on | off | auto; off rounds alike in passes of one token and of many")
-    parser.add_argument("--cache-type", default="f32", help="of both models' keys and values; llama.cpp's own default is f16")
+    parser.add_argument("--cache-type", default="f32", help="type of both models' keys and values; llama.cpp's default is f16")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     try:

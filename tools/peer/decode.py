@@ -1,8 +1,9 @@
-"""Greedy DFlash decoding with a transformers target: draft B-1 tokens, verify them in one pass, keep the longest prefix that
-the target would have chosen itself, add the target's next token. Both caches hold committed positions only.
+"""Decodes greedily with a DFlash drafter and a transformers target: drafts B-1 tokens, verifies them in one pass, keeps
+the longest prefix that the target would have chosen itself, and adds the target's next token. Both caches hold
+committed positions only.
 
-A step that accepts n drafts produces n + 1 tokens. Steps cut by an end id, and those so near the limit that a whole block would
-not fit (whatever they accept: else only the short ones would count), stay out of every mean.
+A step that accepts n drafts produces n + 1 tokens. Steps cut by an end id are left out of every mean. So are all steps
+so near the limit that a whole block would not fit, because otherwise only the short ones among them would count.
 """
 
 from collections import defaultdict
@@ -12,7 +13,7 @@ from transformers import DynamicCache
 
 
 class Acceptance:
-    """Sums behind tau and the acceptance of each slot."""
+    """Holds the sums behind tau and the acceptance of each slot."""
 
     def __init__(self, block_size):
         self.slots = block_size - 1
@@ -21,7 +22,7 @@ class Acceptance:
         self.accepted_at = [0] * self.slots
 
     def add_request(self, steps):
-        """steps: list of (accepted, cut)."""
+        """`steps` is a list of (accepted, cut)."""
         whole = [accepted for accepted, cut in steps if not cut]
         self.requests += 1
         self.cut += len(steps) - len(whole)
@@ -43,7 +44,7 @@ class Acceptance:
 
 @torch.inference_mode()
 def decode(target, drafter, prompt, max_new_tokens, end_ids):
-    """prompt: list of ids. Returns the new ids and the steps, a list of (accepted, cut)."""
+    """`prompt` is a list of ids. Returns the new ids and the steps, a list of (accepted, cut)."""
     block_size, mask_id, taps = drafter.block_size, drafter.mask_token_id, drafter.target_layer_ids
     target_cache, draft_cache = DynamicCache(), DynamicCache()
 
@@ -85,7 +86,7 @@ def decode(target, drafter, prompt, max_new_tokens, end_ids):
 
 
 def measure_tau(target, drafter, prompts, max_new_tokens, end_ids, progress=lambda done, total: None):
-    """prompts: list of (ids, kind). Returns the figures in all and per kind."""
+    """`prompts` is a list of (ids, kind). Returns the figures over all prompts and for each kind."""
     overall, per_kind = Acceptance(drafter.block_size), defaultdict(lambda: Acceptance(drafter.block_size))
     num_tokens = 0
     for i, (ids, kind) in enumerate(prompts):

@@ -3,8 +3,8 @@
 #
 #   python=$(tools/peer/setup.sh)      # about 5 GB on disk; later runs only print
 #
-# It lies beside what ./setup.sh brings ($DRAFTSMITH_DEPS, default ~/.cache/draftsmith), in
-# peer-<hash of requirements.txt>.
+# It is in peer-<hash of requirements.txt>, beside what ./setup.sh installs ($DRAFTSMITH_DEPS, default
+# ~/.cache/draftsmith).
 # Neither building, testing nor running Draftsmith needs it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,7 +28,8 @@ if [ ! -e "$venv/done" ]; then
   say "installing PyTorch, transformers and SpecForge into $venv (about 2 GB to fetch)"
   rm -rf "$venv"
   /usr/bin/python3 -m venv "$venv"
-  # Every package is listed and hashed, so nothing is resolved; specforge's own wish list (a serving stack) stays out.
+  # Every package is listed with its hash, so nothing is resolved and specforge's own requirements (a serving stack)
+  # stay out.
   "$venv/bin/python" -m pip --disable-pip-version-check -q install --no-deps --require-hashes \
     -r "$here/requirements.txt" >&2
   touch "$venv/done"

@@ -1,6 +1,6 @@
-"""SpecForge's DFlash objective and drafter, imported on their own.
+"""Imports SpecForge's DFlash objective and drafter on their own.
 
-The specforge package wants a GPU serving stack as soon as its __init__ files run. The two modules needed here do not, so
+The specforge package needs a GPU serving stack as soon as its __init__ files run. The two modules used here do not, so
 the packages above them are put in place empty (with their real paths) and only those modules are executed, unchanged.
 """
 
@@ -37,7 +37,7 @@ default_taps = _draft.build_target_layer_ids
 
 def drafter_config(*, hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, block_size, mask_token_id, taps,
                    num_target_layers, rope_theta, eps, attention="sdpa", layer_types=None, sliding_window=None):
-    """The configuration object that SpecForge builds its drafter from."""
+    """Returns the configuration object that SpecForge builds its drafter from."""
     config = Qwen3Config(
         hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers, num_attention_heads=heads,
         num_key_value_heads=kv_heads, head_dim=head_dim, vocab_size=vocab, rms_norm_eps=eps, attention_bias=False,
@@ -53,7 +53,7 @@ def drafter_config(*, hidden, intermediate, layers, heads, kv_heads, head_dim, v
 
 
 def frozen_head(weight, dtype):
-    """The target's output matrix as a module; in bf16 it is what SpecForge multiplies with."""
+    """Returns the target's output matrix as a module, which SpecForge multiplies with in bf16."""
     head = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
     head.weight = torch.nn.Parameter(weight.detach().to(dtype), requires_grad=False)
     return head

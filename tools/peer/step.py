@@ -1,10 +1,11 @@
-"""One training step of SpecForge's objective in PyTorch beside ours, on the same batch and the same drafter: see README.md.
+"""Measures a training step of SpecForge's objective in PyTorch and one of ours, on the same batch and with drafters of
+the same shape (see README.md).
 
     $(tools/peer/setup.sh) tools/peer/step.py --shape small --json OUT
 
-The two take turns in one run: `draftsmith bench step --serve` does a step when it is asked for one. A step is forward, backward and
-optimizer (random features; bf16 autocast over fp32 weights and fused AdamW there, bf16 products over fp32 masters here). Memory
-is the peak of a step beyond parameters, gradients, moments, embedding and head.
+The two take turns in one run: `draftsmith bench step --serve` does a step when it is asked for one. A step is forward,
+backward and optimizer on random features. SpecForge's has bf16 autocast over fp32 weights and fused AdamW; ours has
+bf16 products over fp32 masters. Memory is the peak of a step beyond parameters, gradients, moments, embedding and head.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def extra_bytes(step, parameters):
 
 
 class Ours:
-    """`draftsmith bench step --serve`: a line in, a line of JSON out."""
+    """Runs `draftsmith bench step --serve`, which answers each line with a line of JSON."""
 
     def __init__(self, args, batch):
         self.process = subprocess.Popen([args.draftsmith, "bench", "step", "--serve", "--shape", args.shape, "--threads",
@@ -88,7 +89,7 @@ class Ours:
 
 
 class Theirs:
-    """SpecForge's drafter and objective, fused AdamW."""
+    """Runs SpecForge's drafter and objective with fused AdamW."""
 
     def __init__(self, shape, batch, attention, chunk):
         torch.manual_seed(1)
@@ -136,7 +137,7 @@ def main():
     torch.set_num_threads(args.threads)
     shape = SHAPES[args.shape]
     chunk = args.objective_chunk
-    if chunk < 0:  # bf16 logits, their fp32 softmax and the gradients of both
+    if chunk < 0:  # 12 bytes hold a bf16 logit, its fp32 softmax and the gradients of both
         chunk = 0 if shape["anchors"] * shape["block_size"] * shape["vocab"] * 12 <= 4e9 else 128
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "batch.safetensors")

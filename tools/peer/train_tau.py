@@ -3,9 +3,9 @@ on its held-out prompts, so that both trainers can be compared on one CPU: see R
 
     $(tools/peer/setup.sh) tools/peer/train_tau.py --data DATA --target MODEL.gguf --mask-token-id 16 --minutes 10 --json OUT
 
-One document is a row (SpecForge does not pack); bf16 autocast over fp32 weights, fused AdamW, cosine with warm-up. The number
-of steps is fixed early on (20 steps and a tenth of the time), so that training, extraction of hidden states included, fills
-the minutes.
+Each document is a batch row of its own (SpecForge does not pack). Training has bf16 autocast over fp32 weights, fused
+AdamW, and a cosine with warm-up. The number of steps is fixed early (after 20 steps and a tenth of the time), so that
+training, extraction of hidden states included, fills the minutes.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import random
 import sys
 import time
 
-os.environ.setdefault("TQDM_DISABLE", "1")  # before transformers: no bars of its own
+os.environ.setdefault("TQDM_DISABLE", "1")  # set before transformers is imported, so that it shows no bars
 
 import gguf
 import torch
@@ -29,7 +29,7 @@ import specforge_objective as sf
 from decode import measure_tau
 
 CALIBRATION_STEPS = 20
-# What llama.cpp takes for an end of generation by its text.
+# llama.cpp takes tokens with these texts for an end of generation.
 ENDERS = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>",
           "<EOT>", "<|end_of_text|>", "<eos>", "<turn|>", "<|fim_pad|>", "<|repo_name|>", "<reponame>", "<|file_sep|>"}
 
@@ -54,7 +54,7 @@ def parse_arguments():
     add("--anchors", type=int, default=512, help="most anchors drawn in a document")
     add("--mask-token-id", type=int, required=True, help="the id that draftsmith printed")
     add("--max-length", type=int, default=1024, help="tokens of a document; longer ones are cut at the end")
-    add("--documents-per-step", type=int, default=1, help="documents under one normaliser before the optimizer steps")
+    add("--documents-per-step", type=int, default=1, help="documents in one optimizer step, under one normaliser")
     add("--minutes", type=float, required=True, help="training, hidden-state extraction included; decoding is not counted")
     add("--learning-rate", type=float, default=6e-4, help="peak; default: SpecForge's recipe")
     add("--warmup", type=float, default=0.04, help="share of the steps")
@@ -76,7 +76,7 @@ def parse_arguments():
 
 # ---- data and target ------------------------------------------------------------------------------------------------
 def read_documents(path, max_length):
-    """List of {ids, mask, kind, kind_id}; documents cut at max_length."""
+    """Returns a list of {ids, mask, kind, kind_id}; documents are cut at max_length."""
     with safe_open(path, framework="pt") as f:
         missing = {"token_ids", "loss_mask", "document_offsets"} - set(f.keys())
         if missing:
@@ -105,7 +105,8 @@ def prompt_of(document):
 
 
 def choose_prompts(documents, wanted, longest):
-    """The documents that `draftsmith eval` decodes: kinds in turn, then in the file's order. List of (ids, kind)."""
+    """Chooses the documents that `draftsmith eval` decodes: kinds take turns, and the chosen ones are in the file's
+    order. Returns a list of (ids, kind)."""
     by_kind = {}
     for d, document in enumerate(documents):
         if 0 < len(prompt_of(document)) <= longest:
@@ -116,7 +117,7 @@ def choose_prompts(documents, wanted, longest):
 
 
 def end_ids_of(path):
-    """End ids as llama.cpp takes them: those the file names, and tokens of such a text."""
+    """Returns the end ids as llama.cpp has them: those that the file names, and tokens with a text in ENDERS."""
     reader = gguf.GGUFReader(path)
     ids = {int(reader.fields[k].contents()) for k in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                                      "tokenizer.ggml.eom_token_id") if k in reader.fields}
@@ -130,13 +131,13 @@ def load_target(path):
 
 
 def decay_gamma(block_size):
-    """The recipe's values at 8, 10 and 16, and the lines through them."""
+    """Returns the recipe's values at 8, 10 and 16, and values on the lines through them elsewhere."""
     return max(1.0, 4 + (block_size - 8) / 2 if block_size <= 10 else 5 + (block_size - 10) / 3)
 
 
 class Features:
-    """Tapped hidden states of the training documents: made once, kept in bf16. The residual stream is fp32, the matrices
-    are bf16 so that autocast need not convert them at every call."""
+    """Holds the tapped hidden states of the training documents, which are made once and kept in bf16. The residual
+    stream is fp32; the matrices are bf16, so that autocast need not convert them at every call."""
 
     def __init__(self, target, taps):
         self.model = copy.deepcopy(target.model)
@@ -157,7 +158,7 @@ class Features:
 
 # ---- training -------------------------------------------------------------------------------------------------------
 def shuffled(num_documents, seed):
-    """Document numbers without end: every epoch holds each once."""
+    """Yields document numbers without end; every epoch holds each once."""
     rng = random.Random(seed)
     while True:
         order = list(range(num_documents))
@@ -173,7 +174,7 @@ def learning_rate_at(step, total, args):
 
 
 def fit_steps(done, elapsed, step_seconds, extraction_seconds, per_step, num_documents, budget):
-    """How many steps fill the budget: documents of the first epoch cost their extraction besides."""
+    """Returns how many steps fill the budget; documents of the first epoch also cost their extraction."""
     left = max(num_documents - done * per_step, 0)
     first_epoch_step = step_seconds + per_step * extraction_seconds
     steps = (budget - elapsed) / first_epoch_step
@@ -190,7 +191,7 @@ def train(objective, features, documents, args):
     began = reported = time.perf_counter()
     total, fixed, step, tokens, history, second_began = 0, False, 0, 0, [], None
     while step < total or not fixed:
-        # Before the first estimate any small rate will do: warm-up comes first.
+        # Before the first estimate any small rate will do, because warm-up comes first.
         lr = learning_rate_at(step, total, args) if total else args.learning_rate / CALIBRATION_STEPS
         optimizer.param_groups[0]["lr"] = lr
         denominator, loss_sum, correct, count = 0.0, 0.0, 0.0, 0.0
@@ -224,8 +225,8 @@ def train(objective, features, documents, args):
             pace = (now - second_began - extracted) / (step - 1)
             total = fit_steps(step, now - began, pace, features.seconds / max(len(features.kept), 1), args.documents_per_step,
                               len(documents), budget)
-            # Shapes new to the matrix library make the first steps slow, hence a tenth of the time; runs of a minute or so
-            # cannot spare 20 steps.
+            # Shapes that are new to the matrix library make the first steps slow, so a tenth of the time is measured.
+            # Runs of a minute or so cannot spare 20 steps.
             share = (now - began) / budget
             fixed = share >= 0.1 and (step >= CALIBRATION_STEPS or share > 0.3)
             if fixed:
@@ -247,7 +248,7 @@ def train(objective, features, documents, args):
 
 @torch.no_grad()
 def held_out(objective, target, taps, documents, seed):
-    """Loss and accuracy of the objective on unseen documents, in fp32, with anchors drawn from the seed."""
+    """Returns loss and accuracy on unseen documents, in fp32, with anchors drawn from the seed."""
     torch.manual_seed(seed)
     loss = weight = correct = count = 0.0
     for document in documents:
@@ -301,7 +302,7 @@ def main():
         rope_theta=t.rope_parameters["rope_theta"], eps=t.rms_norm_eps)).float()
     embedding, head = target.get_input_embeddings().weight, target.get_output_embeddings().weight
 
-    if args.objective_chunk < 0:  # bf16 logits, their fp32 softmax and the gradients of both
+    if args.objective_chunk < 0:  # 12 bytes hold a bf16 logit, its fp32 softmax and the gradients of both
         args.objective_chunk = 0 if args.anchors * args.block_size * t.vocab_size * 12 <= 4e9 else 128
 
     def objective(head_type):
