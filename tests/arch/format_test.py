@@ -1,7 +1,7 @@
 """Holds the C++ tree to .clang-format, and every line of C++, CMake and shell to 120 columns.
 
-Where a table reads better as it is, `// clang-format off` stands around it in the file, with its reason.
-Needs Debian 12's clang-format (14): another version breaks lines elsewhere.
+A table that reads better as it is has `// clang-format off` around it in the file, with the reason.
+This needs Debian 12's clang-format (14), because another version breaks lines elsewhere.
 """
 import pathlib
 import subprocess

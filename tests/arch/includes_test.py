@@ -1,10 +1,10 @@
 """Holds the #include lines of src/ to the rooms' DEPS in CMakeLists.txt: arrows point down only.
 
-A room's files may include their own room, the rooms in its DEPS (its tests also those in TEST_DEPS), and, above the torch
-line only, torch. Every permission is used: a room in DEPS that no file of the product includes is a fault, and so is one
-in TEST_DEPS that no test includes. Within a room no header includes upward: where x.h includes y.h, y.cc does not use x.h.
-Third-party headers stay out of the rooms' headers, except <ATen/core/Tensor.h>. Of the attention library only the public
-headers are seen, those that stand directly in its folder.
+A room's files may include their own room, the rooms in its DEPS (its tests also those in TEST_DEPS), and torch, if the
+room comes after the torch line in CMakeLists.txt. Every permission is used: a room in DEPS that no file of the product
+includes is a fault, and so is one in TEST_DEPS that no test includes. Within a room no header includes upward: if x.h
+includes y.h, then y.cc does not include x.h. Third-party headers stay out of the rooms' headers, except
+<ATen/core/Tensor.h>. Rooms see only the public headers of the attention library, which are directly in its folder.
 """
 import pathlib
 import re
@@ -34,19 +34,19 @@ def read_rooms():
 
 
 def reachable(rooms, name):
-    """A room's DEPS must list what it includes itself; what comes through another room's header does not count."""
+    """Returns a room and its DEPS. DEPS lists what the room includes itself, not what comes through other headers."""
     return rooms[name].get("DEPS", set()) | {name}
 
 
 def is_test_file(path):
-    """Tests, benches, and headers that only those include (test_*.h, fake_*.h)."""
+    """True for tests, benches, and headers that only those include (test_*.h, fake_*.h)."""
     if path.stem == "cmd_bench":  # the command of that name
         return False
     return path.stem.endswith(("_test", "_bench")) or path.stem.startswith(("test_", "fake_"))
 
 
 def includes_of(path):
-    """(line number, what the line includes) for every #include of the file."""
+    """Yields (line number, included header) for every #include of the file."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
         if match:
@@ -64,11 +64,11 @@ def check_permissions_are_used(rooms, files, faults):
     for name, parts in rooms.items():
         for kind, seen in used[name].items():
             for other in sorted(parts.get(kind, set()) - seen):
-                faults.append(f"CMakeLists.txt: room {name} may include {other} ({kind}) and does not; strike the permission")
+                faults.append(f"CMakeLists.txt: room {name} may include {other} ({kind}) but does not; remove the permission")
 
 
 def check_headers_point_down(files, faults):
-    """x.h -> y.h and y.cc -> x.h within a room: y stands on x, so x.h must not include y.h."""
+    """If y.cc includes x.h of its room, y builds on x, so x.h must not include y.h."""
     includes = {str(p.relative_to(SOURCE.parent)): {t for _, t in includes_of(p)} for p in files}
     for name, targets in includes.items():
         if not name.endswith(".h"):
@@ -82,7 +82,7 @@ def check_headers_point_down(files, faults):
 def check_file(path, rooms, faults):
     room = path.relative_to(SOURCE).parts[0]
     if room not in rooms:
-        faults.append(f"{path}: folder {room} is no room of CMakeLists.txt")
+        faults.append(f"{path}: folder {room} is not a room of CMakeLists.txt")
         return
     is_test = is_test_file(path)
     allowed = reachable(rooms, room) | (rooms[room].get("TEST_DEPS", set()) if is_test else set())
@@ -95,11 +95,11 @@ def check_file(path, rooms, faults):
             if other not in allowed:
                 faults.append(f"{where}: room {room} may not include room {other}")
         elif re.match(r"^(torch|c10|ATen)\b", target) and room in NO_TORCH:
-            faults.append(f"{where}: room {room} stands below the torch line and includes {target}")
+            faults.append(f"{where}: room {room} comes before the torch line but includes {target}")
         elif target.startswith("flex/") and "flex" not in rooms[room].get("LIBS", set()):
-            faults.append(f"{where}: room {room} may not include the attention library; nn stands before it")
+            faults.append(f"{where}: room {room} may not include the attention library; it may use nn instead")
         elif target.startswith("flex/") and target.count("/") > 1:
-            faults.append(f"{where}: {target} is inside the attention library; its public headers stand in src/flex")
+            faults.append(f"{where}: {target} is inside the attention library; its public headers are in src/flex")
         if path.suffix == ".h" and target == "torch/torch.h":
             faults.append(f"{where}: no header includes torch/torch.h")
         if path.suffix == ".h" and not is_test and THIRD_PARTY.match(target) and target != "ATen/core/Tensor.h":
@@ -107,7 +107,7 @@ def check_file(path, rooms, faults):
 
 
 def check_flex(path, faults):
-    """The attention library stands alone: its own headers and the standard library's; benches may measure against torch.
+    """The attention library includes only its own headers and the standard library's; its benches may include torch.
     Its contract, which every backend implements, includes nothing of a backend."""
     for number, target in includes_of(path):
         if path.parent.name == "flex" and path.name in FLEX_CONTRACT and target.startswith("flex/") and target[5:] not in FLEX_CONTRACT:

@@ -1,10 +1,10 @@
 """Runs clang-tidy (.clang-tidy) over the source files, two at a time, and fails on what it finds.
 
-    tests/arch/tidy_test.py BUILD            what the time allows: see below
-    tests/arch/tidy_test.py BUILD --all      every file, however long it takes (a quarter of an hour on two cores)
+    tests/arch/tidy_test.py BUILD            reads the files that the time allows (see below)
+    tests/arch/tidy_test.py BUILD --all      reads every file (a quarter of an hour on two cores)
 
 A file that passed is not read again until it, a header of ours that it includes, or .clang-tidy changes; BUILD/tidy.json
-remembers. A file above the torch line takes ten seconds and more, so one run starts no further file once its time is
+remembers. A file that includes torch takes ten seconds and more, so one run starts no further file once its time is
 spent; the files that are left over are named, and the next run goes on with them.
 """
 import concurrent.futures
@@ -23,7 +23,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:draftsmith|flex|llama_switch)/[^"]
 
 
 class Digests:
-    """SHA-256 over a file and every header of ours that it includes, at any depth."""
+    """Makes the SHA-256 of a file and every header of ours that it includes, at any depth."""
 
     def __init__(self):
         self.texts = {}
@@ -54,7 +54,7 @@ def source_files(build):
 
 
 def tidy(build, path):
-    command = ["clang-tidy", "-p", str(build), "--quiet", "--extra-arg=-w", str(path)]  # -w: GCC's warnings are the build's
+    command = ["clang-tidy", "-p", str(build), "--quiet", "--extra-arg=-w", str(path)]  # -w: the build reports warnings
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode == 0, done.stdout.strip() or done.stderr.strip()
 

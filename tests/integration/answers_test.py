@@ -4,7 +4,7 @@ import unittest
 
 from common import MODEL, ROOT, read_lines, run, scratch, write_lines
 
-SAMPLE, TOKENS = 8, 160  # TOKENS as prompts/README.md says the answers were made
+SAMPLE, TOKENS = 8, 160  # prompts/README.md says that the answers were made with this limit of tokens
 
 
 def questions(row):
@@ -26,7 +26,7 @@ class Answers(unittest.TestCase):
             self.assertEqual(len(answers), len(prompts))
             for answer, prompt in zip(answers, prompts):
                 asked = questions(answer)
-                # A dialogue ends where an answer stopped at the limit: nothing can follow an unfinished turn.
+                # A dialogue ends where an answer stopped at the limit, because nothing can follow an unfinished turn.
                 self.assertEqual(asked, questions(prompt)[: len(asked)])
                 self.assertTrue(answer.get("cut", False) or asked == questions(prompt))
             self.assertTrue(all(row["messages"][-1]["role"] == "assistant" for row in answers))
@@ -44,14 +44,15 @@ class Answers(unittest.TestCase):
             again = read_lines(folder / "again" / "train.jsonl")
         pairs = [(a["messages"][-1]["content"], b["messages"][-1]["content"]) for a, b in zip(again, answers)]
         if not has_avx512():
-            # The answers were made with AVX-512. Kernels of other instruction sets round otherwise, so that a near-tie
-            # falls differently somewhere in a text of 160 tokens; until then the texts are the same.
+            # The answers were made with AVX-512. Kernels of other instruction sets round differently, so a near-tie
+            # falls differently somewhere in a text of 160 tokens; up to there the texts are the same.
             beginnings = [common_beginning(a, b) for a, b in pairs]
             self.assertGreaterEqual(min(beginnings), 8, beginnings)
             self.assertGreaterEqual(sum(beginnings) / len(beginnings), 60, beginnings)
             return
         equal = sum(a["messages"] == b["messages"] for a, b in zip(again, answers))
-        # All are equal on a processor of the same kind; kernels of another round otherwise, and a near-tie may fall differently.
+        # All are equal on a processor of the same kind. Kernels of another round differently, so a near-tie may fall
+        # differently.
         self.assertGreaterEqual(equal, SAMPLE * 3 // 4, f"{equal} of {SAMPLE} answers are what the model says")
         for a, b in pairs:
             self.assertEqual(a[:12], b[:12])

@@ -1,4 +1,4 @@
-"""The program's words: help, exit codes, sentences for what is wrong. No model is loaded for longer than a refusal takes."""
+"""Tests the program's words: help, exit codes and errors. No model is loaded for longer than a refusal takes."""
 import json
 import pathlib
 import unittest
@@ -73,7 +73,7 @@ class Bench(unittest.TestCase):
         figures = json.loads(text)
         parts = figures["parts"]
         self.assertEqual(list(parts), ["projections", "attention", "mlp", "head + loss", "optimizer", "rest"])
-        for part, seconds in parts.items():  # "rest" is what the others leave: below zero where time is counted twice
+        for part, seconds in parts.items():  # "rest" is below zero if the others count time twice
             self.assertGreater(seconds, 0, part)
         self.assertEqual(figures["step_seconds"], sorted(figures["all_seconds"])[1])
         self.assertAlmostEqual(figures["tokens_per_second"] * figures["step_seconds"], 64, places=6)

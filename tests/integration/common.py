@@ -1,4 +1,5 @@
-"""What the integration tests share: the program, the real model, running and reading. Paths come from ctest's environment."""
+"""Gives the integration tests the program, the real model, and functions that run, read and write. Paths come from
+ctest's environment."""
 import json
 import os
 import pathlib

@@ -1,5 +1,5 @@
-// A real client of our export: llama.cpp's own speculative decoder runs the GGUF beside its target (tools/llama_tau.py
-// starts it) and must do, step by step, what our decoder does.
+// Tests our export with a real client: llama.cpp's own speculative decoder runs the GGUF beside its target
+// (tools/llama_tau.py starts it) and must do, step by step, what our decoder does.
 //
 // llama.cpp's first block starts at the last token of the prompt, ours at the first new one. Given our prompt and that
 // token, its steps are ours.
@@ -44,7 +44,7 @@ struct LlamaJob {
   int threads = 1;
 };
 
-// What llama.cpp makes of prompts (whose text must become the same number of tokens again).
+// Returns what llama.cpp makes of prompts, whose text must become the same number of tokens again.
 nlohmann::json llama_decodes(const LlamaJob& job, const std::vector<Ids>& prompts, const TestFolder& folder) {
   const auto tokenizer = Tokenizer::from_gguf(job.target);
   std::string lines;
@@ -68,7 +68,7 @@ struct TwinCase {
   std::optional<bool> is_causal = std::nullopt;
   bool smaller_vocabulary = false;
 };
-// The drafts of every step of `result`, made again over the features of the whole text at once.
+// Makes the drafts of every step of `result` again, over the features of the whole text at once.
 std::vector<Ids> drafts_of(Target& target, const LoadedDrafter& drafter, const Ids& prompt,
                            const DecodeResult& result) {
   Ids text = prompt;
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
         TwinCase{"decode_qwen3", "smaller_vocabulary", {LayerKind::kFull, LayerKind::kFull}, std::nullopt, true}),
     [](const auto& param) { return param.param.name; });
 
-// In fp32, with a tiny target and a drafter trained for it: every step, exactly.
+// In fp32, with a tiny target and a drafter trained for it, every step is compared.
 TEST_P(Twin, LlamaCppAcceptsInEveryStepWhatWeAccept) {
   at::set_num_threads(1);  // these models are too small to share out
   const TestFolder folder;
@@ -162,7 +162,7 @@ TEST_P(Twin, LlamaCppAcceptsInEveryStepWhatWeAccept) {
       accepted += ours[i].steps[j].num_accepted;
     }
   }
-  // Both compute in fp32 but not in the same order: two candidates may be closer than that.
+  // Both compute in fp32 but not in the same order, so candidates closer than the rounding may change places.
   EXPECT_LE(different, compared / 50);
   EXPECT_GE(compared, 40);
   EXPECT_GT(accepted, 20);

@@ -1,4 +1,5 @@
-"""What `train --dry-run` says that a run will hold, against what the run held: within 15 %. It judges memory, so its label is bars."""
+"""Tests that a run holds as much memory as `train --dry-run` says, within 15 %. It judges memory, so its label is
+bars."""
 import pathlib
 import re
 import unittest

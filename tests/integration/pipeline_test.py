@@ -1,4 +1,5 @@
-"""The whole way with the real model: prepare, train, stop and resume, evaluate, generate, export, and llama.cpp as the client.
+"""Tests the whole way with the real model: prepare, train, stop and resume, evaluate, generate, export, and decode with
+llama.cpp.
 
 The drafter trains for a few minutes only, so that it accepts something; how good a drafter gets is the demo's business. llama.cpp's
 tau must be within 5 % of ours and both must be lossless.
@@ -21,7 +22,7 @@ PROMPTS, TOKENS = 40, 128
 
 
 def tensors_of(file):
-    """A safetensors file as numpy arrays (F32, U8, I32, I64; BF16 as raw u16)."""
+    """Reads a safetensors file as numpy arrays (F32, U8, I32, I64; BF16 as raw u16)."""
     raw = pathlib.Path(file).read_bytes()
     size = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + size])
@@ -69,7 +70,7 @@ class Pipeline(unittest.TestCase):
             self.assertEqual(ids[0], 1)  # <|im_start|>
             self.assertEqual(mask[0], 0)
             self.assertGreater(mask.sum(), 0)
-            # End-of-turn (id 2, also SmolLM2's pad) is supervised exactly once per answered turn.
+            # End-of-turn (id 2, also SmolLM2's pad) is supervised in at most half of the turns: those of the assistant.
             self.assertLessEqual((ids[mask == 1] == 2).sum(), (ids == 1).sum() // 2)
 
     def test_2_dry_run_trains_nothing(self):
@@ -153,7 +154,8 @@ class Pipeline(unittest.TestCase):
         theirs = json.loads(done.stdout)
 
         def tau(requests):
-            """Without each request's first step and without those that the limit or an end id cut, pooled over steps."""
+            """Returns tau, pooled over steps without each request's first and those that the limit or an end id cut,
+            and the number of these steps."""
             steps = [step for request in requests for step in request["steps"][1:] if not step["cut"]]
             return sum(step["accepted"] + 1 for step in steps) / len(steps), len(steps)
 

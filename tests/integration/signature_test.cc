@@ -1,7 +1,7 @@
-// The signature of training: the losses of ten steps of two small fixed runs, as literals. Whoever changes what is
-// computed sees it here first; a change that is meant changes the literals and says why. Runs in fp32 on the scalar
-// kernels (the test's environment sets FLEX_ISA), so that the numbers are the same on every processor but for the last
-// bits of the library's products.
+// The signature of training is the losses of ten steps of two small fixed runs, as literals. Whoever changes what is
+// computed sees it here first; a change that is meant changes the literals and says why. The runs use fp32 and the
+// scalar kernels (the test's environment sets FLEX_ISA), so that the numbers are the same on every processor but for
+// the last bits of the library's products.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -45,7 +45,7 @@ void expect_full_layers() {
                                  3.577349800, 3.727463858, 3.640417105, 3.593033391});
 }
 
-// Sliding layers, D-PACE, soft labels, a smaller vocabulary, two packs a step, layers computed again.
+// This run has sliding layers, D-PACE, soft labels, a smaller vocabulary, two packs a step, and recomputed layers.
 void expect_everything_else() {
   TinyRun run("signature_all");
   run.config.draft.sliding_layers = {1};
@@ -62,7 +62,7 @@ void expect_everything_else() {
 TEST(Signature, TenStepsOfFullLayers) { expect_full_layers(); }
 TEST(Signature, TenStepsOfEverythingElse) { expect_everything_else(); }
 
-// Without any kernel of ours: the proof that a device without them only needs ATen.
+// The definitions alone give the same losses, so a device without kernels of ours only needs ATen.
 TEST(Signature, DefinitionsAloneTrainFullLayersAlike) {
   const OnDefinitions definitions;
   expect_full_layers();

@@ -1,4 +1,4 @@
-"""The drafter this project plans for, at its full width: it passes, within 16 GiB and six minutes."""
+"""The drafter that this project plans for passes the smoke test at its full width, within 16 GiB and six minutes."""
 import re
 import time
 import unittest

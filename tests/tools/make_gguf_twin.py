@@ -55,7 +55,7 @@ def halves_to_neighbours(rows, head_dim):
 
 
 def llama3_factors(rope, head_dim):
-    """How much each frequency of the RoPE is slowed down (the published llama3 rule)."""
+    """Returns how much each frequency of the RoPE is slowed down (by the published llama3 rule)."""
     original = rope["original_max_position_embeddings"]
     longest, shortest = original / rope["low_freq_factor"], original / rope["high_freq_factor"]
     factors = []
@@ -72,7 +72,8 @@ def llama3_factors(rope, head_dim):
 
 
 def add_vocabulary(writer, config):
-    """pad, bos, end, mask are control tokens; then printable characters, one pair that a merge makes, and made-up words."""
+    """Writes a vocabulary: pad, bos, end and mask are control tokens; then come printable characters, one pair that a
+    merge makes, and made-up words."""
     size = config["vocab_size"]
     bos, end = config.get("bos_token_id"), config.get("eos_token_id")
     bos, end = 1 if bos is None else bos, 2 if end is None else end
