@@ -10,6 +10,6 @@ if [ ! -e build/build.ninja ] || ! grep -q '^DRAFTSMITH_WERROR:[A-Z]*=ON$' build
   cmake --preset release >build.log 2>&1 || { cat build.log >&2; exit 1; }
   rm -f build.log
 fi
-# Quiet unless something has to be said: ninja rewrites one line on a terminal, and a pipe gets only failures.
+# ninja rewrites one line on a terminal, and a pipe gets only failures.
 if [ -t 1 ]; then ninja -C build "$@"
 else ninja -C build --quiet "$@"; fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings everything that building and testing Draftsmith needs, once: Debian packages, the pinned wheels of
+# Installs once what building and testing Draftsmith needs: Debian packages, the pinned wheels of
 # requirements.txt, and llama.cpp built from its pinned source. Later runs find all of it and only check.
 #
 #   ./setup.sh            (test.sh and demo.sh call it)
@@ -39,7 +39,7 @@ install_packages() {
 
 # ---- where things go ------------------------------------------------------------------------------------------
 # One folder per set of pins, so that a changed pin never mixes with what an older checkout built. llama.cpp is built
-# for this processor, hence its flags in the key.
+# for this processor, so its flags are in the key.
 section() {
   awk -v want="# [$1]" 'index($0, want) == 1 {on = 1; next} /^# \[/ {on = 0} on && !/^#/' "$root/requirements.txt"
 }

@@ -1,4 +1,4 @@
-# {fmt} as Debian has it, behind the target fmt::fmt.
+# Finds Debian's {fmt} as the target fmt::fmt.
 #
 # LibTorch's wheel brings headers of another {fmt} in its own include folder, which the compiler searches before the
 # system's. FMT_FIRST is a folder that holds only the system's fmt/; rooms that use {fmt} search it before all others.

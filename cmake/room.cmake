@@ -1,4 +1,4 @@
-# One folder = one library + its tests + its benches.
+# One folder is one library, its tests and its benches.
 #
 #   room(store DEPS base)      src/draftsmith/store/*.cc         -> library draftsmith_store
 #                              src/draftsmith/store/*_test.cc    -> program store_test, its cases known to ctest
@@ -7,8 +7,8 @@
 # outside, TEST_DEPS what only its tests link.
 include(GoogleTest)
 
-# The cases of a test program for ctest. Those that judge time or memory by the clock stand in suites whose names end in
-# Bars: they run alone, and only when asked for (test.sh --bars). ARGN are further properties.
+# Tells ctest the cases of a test program. Cases that judge time or memory are in suites whose names end in Bars; they
+# run alone, and only when asked for (test.sh --bars). ARGN are further properties.
 function(discover_tests program label timeout)
   gtest_discover_tests(${program} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES TEST_FILTER "-*Bars.*"
                        TEST_LIST ${program}_cases PROPERTIES LABELS ${label} TIMEOUT ${timeout} ${ARGN})
@@ -22,7 +22,7 @@ function(room name)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc ${folder}/*/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc ${folder}/*/*_test.cc)
   file(GLOB benches CONFIGURE_DEPENDS ${folder}/*_bench.cc ${folder}/*/*_bench.cc)
-  list(FILTER benches EXCLUDE REGEX "/cmd_bench.cc$")  # the command, no bench of the room
+  list(FILTER benches EXCLUDE REGEX "/cmd_bench.cc$")  # this is the command, not a bench of the room
   list(REMOVE_ITEM sources ${tests} ${benches} ${folder}/main.cc)
   list(TRANSFORM ROOM_DEPS PREPEND draftsmith_)
   list(TRANSFORM ROOM_TEST_DEPS PREPEND draftsmith_)

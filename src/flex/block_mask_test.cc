@@ -53,7 +53,7 @@ BlockMask expect_equals_predicate(const M& mask, const BlockMaskShape& shape) {
           }
         }
       }
-      // Columns say the same.
+      // Columns must say the same.
       for (std::int64_t column = 0; column < built.num_columns(); ++column) {
         const std::int64_t begin = column * BlockMask::kColumnKeys,
                            end = std::min(shape.num_keys, begin + BlockMask::kColumnKeys);

@@ -10,7 +10,7 @@
 
 namespace flex {
 
-// An error of the caller, told in the caller's terms.
+// An error that the caller made, in the caller's terms.
 class Error : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;

@@ -14,7 +14,7 @@ bool __real_llamafile_sgemm(const struct ggml_compute_params* params, int64_t m,
                             int64_t lda, const void* b, int64_t ldb, void* c, int64_t ldc, int a_type, int b_type,
                             int c_type);
 
-// false: "not mine", and ggml goes on with its other kernels.
+// With false, ggml goes on with its other kernels.
 bool __wrap_llamafile_sgemm(const struct ggml_compute_params* params, int64_t m, int64_t n, int64_t k, const void* a,
                             int64_t lda, const void* b, int64_t ldb, void* c, int64_t ldc, int a_type, int b_type,
                             int c_type) {

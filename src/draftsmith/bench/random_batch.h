@@ -25,8 +25,8 @@ at::Tensor random_matrix_rows(std::span<const std::int32_t> ids, std::int64_t wi
 // Matrices are in `type` with the deviation of a usual start (0.02); norms are 1 in fp32.
 std::unique_ptr<Drafter> random_drafter(const DrafterConfig& config, const Place& place, at::ScalarType type,
                                         std::uint64_t seed);
-// The target's embedding and head are one table [V, H] in the place's compute type, of that deviation. A smaller draft
-// vocabulary has the lowest ids.
+// The target's embedding and head are one table [V, H] in the place's compute type, of deviation `deviation`. A smaller
+// draft vocabulary has the lowest ids.
 Frozen random_frozen(const DrafterConfig& config, const Place& place, double deviation, std::uint64_t seed);
 
 // Returns a pack of random documents of these lengths, all supervised.

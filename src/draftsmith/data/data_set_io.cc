@@ -1,5 +1,5 @@
-// Data sets as safetensors files. Nothing in a file is trusted: the tensors must fit each other before training sees
-// them.
+// Reads and writes data sets as safetensors files. Nothing in a file is trusted: the tensors must fit each other before
+// training sees them.
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>

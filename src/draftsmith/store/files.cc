@@ -49,7 +49,7 @@ void require_nothing_lost(const fs::path& old_folder, const fs::path& new_folder
   }
 }
 
-// After this, `name` is what `temporary` was, and an older folder of that name is at `temporary`.
+// After this, `name` is what `temporary` was, and an older folder of that name, if any, is at `temporary`.
 void swap_in(const fs::path& temporary, const fs::path& name) {
   if (!fs::exists(name)) {
     require(rename(temporary.c_str(), name.c_str()) == 0, "cannot write ", name.string(), ": ", error_text(errno));
@@ -80,7 +80,7 @@ struct TemporaryFolder {
   }
 };
 
-// Messages speak of the folder the user named, not of the temporary that stands for it.
+// Messages name the folder that the user named, not the temporary one.
 std::string with_name(std::string text, const std::string& temporary, const std::string& name) {
   for (std::size_t at = text.find(temporary); at != std::string::npos; at = text.find(temporary, at + name.size())) {
     text.replace(at, temporary.size(), name);

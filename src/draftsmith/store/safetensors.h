@@ -28,7 +28,7 @@ class SafetensorsFile {
   const std::map<std::string, TensorInfo>& tensors() const;
   const std::map<std::string, std::string>& metadata() const;
   bool has(const std::string& name) const;
-  const TensorInfo& info(const std::string& name) const;            // UserError naming file and tensor when missing
+  const TensorInfo& info(const std::string& name) const;            // throws a UserError for a missing tensor
   std::span<const std::byte> bytes(const std::string& name) const;  // may be misaligned: copy, do not cast
   // Returns a copy of the tensor's elements. Throws a UserError when the tensor is missing or not of type `expected`.
   template <class T>
@@ -63,7 +63,7 @@ void write_safetensors(const std::filesystem::path& file, std::span<const Tensor
 class SafetensorsFolder {
  public:
   explicit SafetensorsFolder(const std::filesystem::path& folder);
-  const SafetensorsFile& file_of(const std::string& tensor) const;  // UserError naming the tensor when no file has it
+  const SafetensorsFile& file_of(const std::string& tensor) const;  // throws a UserError when no file has the tensor
   bool has(const std::string& tensor) const;
   std::vector<std::string> names() const;
 

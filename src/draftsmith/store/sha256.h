@@ -1,4 +1,4 @@
-// SHA-256 as FIPS 180-4 defines it.
+// Computes SHA-256 as FIPS 180-4 defines it.
 #pragma once
 
 #include <string>

@@ -26,8 +26,8 @@ MaskTokenChoice checked(const Tokenizer& tokenizer, std::int64_t id, std::int64_
   return {token, ""};
 }
 
-// Returns the ids that the chat template prints in small conversations. A search of its source would miss those whose
-// text it puts together.
+// Returns the ids that the chat template prints in small conversations. A search of its source alone would miss those
+// whose text it puts together.
 std::set<std::int32_t> printed_ids(const Tokenizer& tokenizer) {
   std::set<std::int32_t> ids;
   if (tokenizer.chat_template().empty()) return ids;

@@ -1,4 +1,5 @@
-// <immintrin.h> without the warnings of g++ 12, which takes undefined operands inside it for uninitialised variables.
+// Includes <immintrin.h> without the warnings of g++ 12, which takes undefined operands inside it for uninitialised
+// variables.
 #pragma once
 
 #if defined(__x86_64__)

@@ -107,7 +107,7 @@ bool uses_pairs(const IsaKernels& kernels, std::int64_t dim) {
 
 inline std::int64_t pairs_of(std::int64_t keys) { return (keys + 1) / 2; }
 
-// Takes room for [B, Hkv, pairs, D] of both sources, with every instruction set, so that one size serves all.
+// Takes room for [B, Hkv, pairs, D] of both sources. Every instruction set takes it, so that one size serves all.
 template <class T>
 void take_pairs(Arena& arena, const Inputs<T>& in, std::uint32_t* (&pairs)[2]) {
   if constexpr (std::is_same_v<T, BFloat16>) {

@@ -119,7 +119,7 @@ TEST(Dequantize, UnknownAndUnfitTypesAreRefusedByTensorName) {
                     "a row of 8 numbers is not a whole number of q6_K blocks", "");
 }
 
-// Three heads of 8: Hugging Face's rows 0 .. 23 stand in a llama GGUF as 0 4 1 5 2 6 3 7 8 12 9 13 ...
+// There are three heads of 8: a llama GGUF stores Hugging Face's rows 0 .. 23 as 0 4 1 5 2 6 3 7 8 12 9 13 ...
 TEST(RowOrder, NeighboursBecomeHalves) {
   const std::vector<std::int64_t> stored = {0, 4, 1, 5, 2, 6, 3, 7};
   at::Tensor rows = at::arange(24, at::kFloat).reshape({24, 1}).repeat({1, 3});
