@@ -300,7 +300,7 @@ class TorchLoop {
 // Measures the best of three square products.
 class Gemm {
  public:
-  Gemm(at::ScalarType type, std::vector<std::int64_t> sizes = {1024, 2048, 4096}) {
+  Gemm(at::ScalarType type, const std::vector<std::int64_t>& sizes = {1024, 2048, 4096}) {
     for (const std::int64_t n : sizes) {
       a_.push_back(at::rand({n, n}).to(type));
       c_.push_back(at::empty({n, n}, a_.back().options()));

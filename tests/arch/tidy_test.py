@@ -3,13 +3,16 @@
     tests/arch/tidy_test.py BUILD            reads the files that the time allows (see below)
     tests/arch/tidy_test.py BUILD --all      reads every file (a quarter of an hour on two cores)
 
-A file that passed is not read again until it, a header of ours that it includes, or .clang-tidy changes; BUILD/tidy.json
-remembers. A file that includes torch takes ten seconds and more, so one run starts no further file once its time is
-spent; the files that are left over are named, and the next run goes on with them.
+A file that passed is not read again until it, a header of ours that it includes, .clang-tidy or clang-tidy itself
+changes: $DRAFTSMITH_DEPS_DIR/tidy.json (BUILD/tidy.json without the variable) remembers it for every checkout. A file
+that includes torch takes ten seconds and more, so one run starts no further file once its time is spent. The files that
+the last commits and the working tree changed come first; those that are left over are counted, and the next run goes on
+with them.
 """
 import concurrent.futures
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -19,6 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 200
 JOBS = 2
+MEMORY = 10000  # digests remembered
 INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:draftsmith|flex|llama_switch)/[^"]+)"', re.M)
 
 
@@ -59,19 +63,37 @@ def tidy(build, path):
     return done.returncode == 0, done.stdout.strip() or done.stderr.strip()
 
 
+def changed_last():
+    """Path -> rank in the order of change: the working tree first, then commit by commit; {} outside a git checkout."""
+    def lines(*words):
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.split("\n")
+
+    names = lines("diff", "--name-only", "HEAD") + lines("log", "--format=", "--name-only", "-n", "300")
+    return {ROOT / name: rank for rank, name in reversed(list(enumerate(filter(None, names))))}
+
+
+def read_memory(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     deadline = time.monotonic() + (float("inf") if "--all" in sys.argv[2:] else SECONDS)
-    memory = build / "tidy.json"
-    passed = json.loads(memory.read_text()) if memory.exists() else {}
-    rules, digests = (ROOT / ".clang-tidy").read_text(), Digests()
+    memory = pathlib.Path(os.environ.get("DRAFTSMITH_DEPS_DIR", build)) / "tidy.json"
+    passed = read_memory(memory)
+    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
+    rules, digests = version + (ROOT / ".clang-tidy").read_text(), Digests()
     files = source_files(build)
     if len(files) < 100:
         print("the source files were not found in compile_commands.json; configure the build with build.sh")
         return 1
     wanted = {f: digests.of(f, rules) for f in files}
-    pending = [f for f in files if passed.get(str(f.relative_to(ROOT))) != wanted[f]]
-    pending.sort(key=lambda f: -f.stat().st_mtime)  # what was touched last is read first
+    pending = [f for f in files if wanted[f] not in passed]
+    order = changed_last()
+    pending.sort(key=lambda f: min(order.get(part, len(order)) for part in digests.reached(f, set())))
     left, faults = [], 0
 
     def check(path):
@@ -83,13 +105,16 @@ def main():
             if result is None:
                 left.append(name)
             elif result[0]:
-                passed[name] = wanted[path]
+                passed[wanted[path]] = name
             else:
                 faults += 1
                 print(result[1])
-    memory.write_text(json.dumps(passed, indent=1))
+    fresh = memory.with_suffix(f".{os.getpid()}")  # renamed when it is whole: other runs may read it meanwhile
+    known = list({**read_memory(memory), **passed}.items())[-MEMORY:]
+    fresh.write_text(json.dumps(dict(known), indent=1))
+    fresh.replace(memory)
     if left:
-        print(f"{len(left)} of {len(files)} files are left for the next run (--all reads them now): {' '.join(left)}")
+        print(f"{len(left)} of {len(files)} files are left for the next run (--all reads them now)")
     print(f"{len(pending) - len(left)} files read, {len(files) - len(pending)} unchanged since they passed, {faults} with faults")
     return 1 if faults else 0
 

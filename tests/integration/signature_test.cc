@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/run/test_run.h"
 #include "flex/isa.h"

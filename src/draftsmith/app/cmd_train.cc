@@ -18,7 +18,7 @@
 #include "draftsmith/base/words.h"
 #include "draftsmith/config/yaml.h"
 #include "draftsmith/data/data_set.h"
-#include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/ranks/ranks.h"
 #include "draftsmith/run/plan.h"
 #include "draftsmith/run/training_run.h"

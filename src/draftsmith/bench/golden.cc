@@ -22,7 +22,7 @@ constexpr double kForwardBound = 1e-5, kGradientBound = 1e-4;
 
 // Reads a 1-dimensional integer input; a `size` below zero accepts any length.
 std::vector<std::int64_t> integers(const SafetensorsFile& file, const std::string& name, std::int64_t size) {
-  const std::vector<std::int64_t> values = file.copy<std::int64_t>(name, DType::kI64);
+  std::vector<std::int64_t> values = file.copy<std::int64_t>(name, DType::kI64);
   require(file.info(name).shape.size() == 1 && (size < 0 || static_cast<std::int64_t>(values.size()) == size),
           file.path().string(), ": tensor '", name, "' must be a list", size < 0 ? "" : text_of(" of ", size));
   return values;

@@ -4,31 +4,15 @@
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 
+#include "draftsmith/bench/measure_step.h"
 #include "draftsmith/bench/random_batch.h"
 
 namespace draftsmith {
 namespace {
 
-DrafterConfig bench_config() {
-  DrafterConfig config;
-  config.hidden_size = 576;
-  config.intermediate_size = 1536;
-  config.num_layers = 3;
-  config.num_heads = 9;
-  config.num_kv_heads = 3;
-  config.head_dim = 64;
-  config.vocab_size = 49152;
-  config.block_size = 8;
-  config.mask_token_id = 17;
-  config.target_layer_ids = {1, 7, 14, 20, 27};
-  config.num_target_layers = 30;
-  config.layer_kinds.assign(3, LayerKind::kFull);
-  return config;
-}
-
 void propose(benchmark::State& state) {
   at::set_num_threads(static_cast<int>(state.range(1)));
-  const DrafterConfig config = bench_config();
+  const DrafterConfig config = step_shape("small").drafter;
   const Place place;
   const Frozen frozen = random_frozen(config, place, 0.1, 1);
   const auto drafter = random_drafter(config, place, at::kBFloat16, 1);

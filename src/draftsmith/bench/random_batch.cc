@@ -29,7 +29,7 @@ at::Tensor random_matrix_rows(std::span<const std::int32_t> ids, std::int64_t wi
                               at::ScalarType type, std::uint64_t seed, std::uint64_t key) {
   DRAFTSMITH_ASSERT(type == at::kFloat || type == at::kBFloat16);
   const auto rows = static_cast<std::int64_t>(ids.size());
-  const at::Tensor out = at::empty({rows, width}, at::TensorOptions(type));
+  at::Tensor out = at::empty({rows, width}, at::TensorOptions(type));
   at::parallel_for(0, rows, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const Rng rng(seed, RngPurpose::kSynthetic, {key, static_cast<std::uint64_t>(ids[static_cast<std::size_t>(r)])});

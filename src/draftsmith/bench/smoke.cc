@@ -14,7 +14,7 @@
 #include "draftsmith/base/stopwatch.h"
 #include "draftsmith/base/words.h"
 #include "draftsmith/bench/random_batch.h"
-#include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/model/decoder_shape.h"
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/train/trainer.h"

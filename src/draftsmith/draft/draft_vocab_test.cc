@@ -43,7 +43,7 @@ TEST(DraftVocab, MapsBothWays) {
 
 TEST(DraftVocab, AFileThatIsNoVocabularyIsRefused) {
   const TestFolder folder;
-  const auto read = [&](std::vector<std::int64_t> offsets) {
+  const auto read = [&](const std::vector<std::int64_t>& offsets) {
     const at::Tensor tensor = at::tensor(offsets);
     const TensorToWrite entry = tensor_to_write(kDraftVocabTensor, tensor);
     write_safetensors(folder / "f.safetensors", std::span(&entry, 1), {});

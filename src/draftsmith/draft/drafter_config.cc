@@ -10,6 +10,7 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/base/words.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/model/decoder_config.h"
 #include "draftsmith/store/json_keys.h"
 
@@ -20,14 +21,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxLayers = 1024;
 
-constexpr ChoiceName<DrafterFamily> kArchitectures[] = {{DrafterFamily::kDFlash, "DFlashDraftModel"}};
-
-std::string architectures_text() {
-  std::string out;
-  for (const auto& known : kArchitectures) out += (out.empty() ? "" : ", ") + std::string(known.name);
-  return out;
-}
-
 DrafterFamily family_of(const JsonKeys& keys) {
   if (!keys.has("architectures")) return DrafterFamily::kDFlash;
   const std::vector<std::string> names = keys.texts("architectures");
@@ -35,7 +28,7 @@ DrafterFamily family_of(const JsonKeys& keys) {
   const std::string& name = names.front();
   const auto family = family_of_architecture(name);
   require(family.has_value(), keys.name("architectures"), " is '", name,
-          "', which is no drafter that can be read; known are ", architectures_text());
+          "', which is no drafter that can be read; known are ", known_architectures());
   return *family;
 }
 
@@ -60,31 +53,25 @@ double rope_theta_of(const JsonKeys& keys) {
 
 // A key that stands at the top in some folders and inside dflash_config in others.
 template <class Get>
-auto either(const JsonKeys& top, const JsonKeys& dflash, const std::string& key, Get get) {
-  const bool inner = dflash.has(key);
-  require(inner || top.has(key), dflash.name(key), " is missing");
-  const auto value = get(inner ? dflash : top);
-  require(!inner || !top.has(key) || get(top) == value, top.name(key), " and ", dflash.name(key), " differ");
+auto either(const JsonKeys& top, const JsonKeys& inner, const std::string& key, Get get) {
+  const bool nested = inner.has(key);
+  require(nested || top.has(key), inner.name(key), " is missing");
+  auto value = get(nested ? inner : top);
+  require(!nested || !top.has(key) || get(top) == value, top.name(key), " and ", inner.name(key), " differ");
   return value;
 }
 
-void refuse_unsupported(const JsonKeys& keys, const JsonKeys& dflash) {
+void refuse_unsupported(const JsonKeys& keys, const JsonKeys& inner) {
   require(!keys.flag("attention_bias", false), keys.name("attention_bias"), " is true; drafters have no biases");
   if (keys.has("hidden_act")) {
     require(keys.text("hidden_act") == "silu", keys.name("hidden_act"), " is '", keys.text("hidden_act"),
             "'; only 'silu' is supported");
   }
-  for (const char* key : {"conv_kernel_size", "selector_rank", "selector_top_k", "final_logit_softcapping"}) {
-    require(!dflash.has(key), dflash.name(key), " belongs to DFlash2 drafters, which are not supported");
-  }
-  for (const char* key : {"input_embedding_scale", "output_multiplier"}) {
-    require(dflash.number(key, 1.0) == 1.0, dflash.name(key), " other than 1 is not supported");
-  }
-  require(!dflash.flag("use_swa", false), dflash.name("use_swa"),
+  require(!inner.flag("use_swa", false), inner.name("use_swa"),
           " is not supported; use 'layer_types' and 'sliding_window'");
 }
 
-void read_layers(const JsonKeys& keys, const JsonKeys& dflash, DrafterConfig& config) {
+void read_layers(const JsonKeys& keys, DrafterConfig& config) {
   config.layer_kinds.assign(static_cast<std::size_t>(config.num_layers), LayerKind::kFull);
   const bool window_off = keys.has("use_sliding_window") && !keys.flag("use_sliding_window");
   if (keys.has("layer_types")) {
@@ -105,18 +92,14 @@ void read_layers(const JsonKeys& keys, const JsonKeys& dflash, DrafterConfig& co
   const bool slides = config.has_sliding_layers();
   require(!slides || !window_off, keys.name("layer_types"), " has sliding layers but 'use_sliding_window' is false");
   if (slides) config.sliding_window = keys.integer("sliding_window");
-  if (keys.has("is_causal")) {
-    config.is_causal = keys.flag("is_causal");
-  } else if (dflash.has("causal")) {
-    config.is_causal = dflash.flag("causal");
-  }
 }
 
 DrafterConfig config_of(const JsonKeys& keys) {
   DrafterConfig config;
   config.family = family_of(keys);
-  const JsonKeys dflash = keys.object("dflash_config");
-  refuse_unsupported(keys, dflash);
+  const JsonKeys inner = keys.object("dflash_config");
+  refuse_unsupported(keys, inner);
+  read_family_keys(keys, inner, config);
   config.hidden_size = keys.integer("hidden_size");
   config.intermediate_size = keys.integer("intermediate_size");
   config.num_layers = keys.integer("num_hidden_layers");
@@ -129,35 +112,23 @@ DrafterConfig config_of(const JsonKeys& keys) {
   config.vocab_size = keys.integer("vocab_size");
   config.draft_vocab_size = keys.integer("draft_vocab_size", 0);
   if (config.draft_vocab_size == config.vocab_size) config.draft_vocab_size = 0;
-  config.block_size = either(keys, dflash, "block_size", [](const JsonKeys& k) { return k.integer("block_size"); });
+  config.block_size = either(keys, inner, "block_size", [](const JsonKeys& k) { return k.integer("block_size"); });
   const std::int64_t mask =
-      either(keys, dflash, "mask_token_id", [](const JsonKeys& k) { return k.integer("mask_token_id"); });
-  require(mask >= 0 && mask < config.vocab_size, dflash.name("mask_token_id"), " is ", mask,
+      either(keys, inner, "mask_token_id", [](const JsonKeys& k) { return k.integer("mask_token_id"); });
+  require(mask >= 0 && mask < config.vocab_size, inner.name("mask_token_id"), " is ", mask,
           ", outside the vocabulary of ", config.vocab_size);
   config.mask_token_id = static_cast<std::int32_t>(mask);
   config.target_layer_ids =
-      either(keys, dflash, "target_layer_ids", [](const JsonKeys& k) { return k.integers("target_layer_ids"); });
+      either(keys, inner, "target_layer_ids", [](const JsonKeys& k) { return k.integers("target_layer_ids"); });
   config.num_target_layers = keys.integer("num_target_layers");
   config.norm_eps = keys.number("rms_norm_eps", 1e-6);
   config.rope_theta = rope_theta_of(keys);
   config.context_length = keys.integer("max_position_embeddings", config.context_length);
-  read_layers(keys, dflash, config);
+  read_layers(keys, config);
   return config;
 }
 
 }  // namespace
-
-const char* architecture_of(DrafterFamily family) {
-  for (const auto& known : kArchitectures)
-    if (known.value == family) return known.name;
-  fail("a family of drafters without a name in config.json");
-}
-
-std::optional<DrafterFamily> family_of_architecture(std::string_view architecture) {
-  for (const auto& known : kArchitectures)
-    if (known.name == architecture) return known.value;
-  return std::nullopt;
-}
 
 void check_drafter_config(const DrafterConfig& c) {
   const auto in_range = [](const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
@@ -197,7 +168,7 @@ void check_drafter_config(const DrafterConfig& c) {
 }
 
 DrafterConfig drafter_config_from_json(const std::string& text, const std::string& file_name) {
-  const DrafterConfig config = config_of(JsonKeys(text, file_name));
+  DrafterConfig config = config_of(JsonKeys(text, file_name));
   try {
     check_drafter_config(config);
   } catch (const UserError& error) {

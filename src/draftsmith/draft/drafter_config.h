@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "draftsmith/config/choices.h"
@@ -15,11 +14,6 @@
 namespace draftsmith {
 
 enum class LayerKind { kFull, kSliding };
-
-// How config.json names a family in "architectures".
-const char* architecture_of(DrafterFamily family);
-// The family that a config.json of a drafter says it is of; none for other models.
-std::optional<DrafterFamily> family_of_architecture(std::string_view architecture);
 
 // A drafter is a decoder of the target's width and vocabulary, and what makes it draft.
 struct DrafterConfig : DecoderShape {

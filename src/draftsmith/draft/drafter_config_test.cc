@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/families.h"
 
 namespace draftsmith {
 namespace {

@@ -2,21 +2,29 @@
 
 #include <ATen/ops/empty.h>
 
-#include "draftsmith/base/check.h"
+#include <iterator>
+
+#include "draftsmith/draft/dflash/config_keys.h"
 #include "draftsmith/draft/dflash/dflash_drafter.h"
 
 namespace draftsmith {
 namespace {
 
-using MakeDrafter = std::unique_ptr<Drafter> (*)(const DrafterConfig&, const Place&, const ParamSource&);
+struct Family {
+  const char* architecture;
+  std::unique_ptr<Drafter> (*make)(const DrafterConfig&, const Place&, const ParamSource&);
+  void (*read_keys)(const JsonKeys& keys, const JsonKeys& inner, DrafterConfig&);
+};
 
 // In the order of DrafterFamily.
-constexpr MakeDrafter kFamilies[] = {make_dflash};
+constexpr Family kFamilies[] = {{"DFlashDraftModel", make_dflash, read_dflash_keys}};
+
+const Family& entry_of(DrafterFamily family) { return kFamilies[static_cast<std::size_t>(family)]; }
 
 }  // namespace
 
 std::unique_ptr<Drafter> make_drafter(const DrafterConfig& config, const Place& place, const ParamSource& source) {
-  return kFamilies[static_cast<std::size_t>(config.family)](config, place, source);
+  return entry_of(config.family).make(config, place, source);
 }
 
 std::unique_ptr<Drafter> drafter_shapes(const DrafterConfig& config, const Place& place) {
@@ -27,6 +35,24 @@ std::unique_ptr<Drafter> empty_drafter(const DrafterConfig& config, const Place&
   return make_drafter(config, place, [&](const std::string&, const at::Tensor& shape, Role) {
     return at::empty(shape.sizes(), place.floats());
   });
+}
+
+const char* architecture_of(DrafterFamily family) { return entry_of(family).architecture; }
+
+std::optional<DrafterFamily> family_of_architecture(std::string_view architecture) {
+  for (std::size_t i = 0; i < std::size(kFamilies); ++i)
+    if (kFamilies[i].architecture == architecture) return static_cast<DrafterFamily>(i);
+  return std::nullopt;
+}
+
+std::string known_architectures() {
+  std::string out;
+  for (const Family& family : kFamilies) out += (out.empty() ? "" : ", ") + std::string(family.architecture);
+  return out;
+}
+
+void read_family_keys(const JsonKeys& keys, const JsonKeys& inner, DrafterConfig& config) {
+  entry_of(config.family).read_keys(keys, inner, config);
 }
 
 }  // namespace draftsmith

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "draftsmith/draft/drafter.h"
+#include "draftsmith/store/json_keys.h"
 
 namespace draftsmith {
 
@@ -13,5 +17,15 @@ std::unique_ptr<Drafter> make_drafter(const DrafterConfig& config, const Place& 
 std::unique_ptr<Drafter> drafter_shapes(const DrafterConfig& config, const Place& place = {});
 // Uninitialised fp32 parameters.
 std::unique_ptr<Drafter> empty_drafter(const DrafterConfig& config, const Place& place);
+
+// How config.json names a family in "architectures".
+const char* architecture_of(DrafterFamily family);
+// The family that a config.json of a drafter says it is of; none for other models.
+std::optional<DrafterFamily> family_of_architecture(std::string_view architecture);
+// All architectures, for messages.
+std::string known_architectures();
+// Reads the keys of config.json that only config.family has, and refuses those that it does not support. `inner` is
+// dflash_config.
+void read_family_keys(const JsonKeys& keys, const JsonKeys& inner, DrafterConfig& config);
 
 }  // namespace draftsmith

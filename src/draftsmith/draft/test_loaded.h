@@ -13,14 +13,7 @@ inline LoadedDrafter loaded_drafter(const DrafterConfig& config, std::uint64_t s
   LoadedDrafter loaded;
   loaded.drafter = empty_drafter(config, {.compute = at::kFloat});
   Rng rng(seed, RngPurpose::kTest);
-  for (const Param& param : loaded.drafter->params()) {
-    if (!is_computed(param.role)) {
-      param.tensor.fill_(param.role == Role::kNorm ? 1.0 : 0.0);
-      continue;
-    }
-    float* values = param.tensor.data_ptr<float>();
-    for (std::int64_t i = 0; i < param.tensor.numel(); ++i) values[i] = static_cast<float>(0.02 * rng.normal());
-  }
+  for (const Param& param : loaded.drafter->params()) fill_first_value(param.tensor, param.role, rng);
   return loaded;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/draft/families.h"
 #include "draftsmith/nn/tensor_io.h"
 #include "draftsmith/store/files.h"
 #include "draftsmith/store/safetensors.h"

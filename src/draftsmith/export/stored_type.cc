@@ -17,11 +17,10 @@ at::Tensor to_stored(const std::string& name, const at::Tensor& tensor, StoredTy
   const at::ScalarType scalar = type == StoredType::kFloat32    ? at::kFloat
                                 : type == StoredType::kBFloat16 ? at::kBFloat16
                                                                 : at::kHalf;
-  const at::Tensor stored = tensor.detach().to(at::kCPU).to(scalar).contiguous();
+  at::Tensor stored = tensor.detach().to(at::kCPU).to(scalar).contiguous();
   require(at::isfinite(stored).all().item<bool>(), "tensor ", name,
           " of the drafter holds values that are infinite or no numbers in the stored type; choose a wider type, or an "
-          "earlier "
-          "checkpoint if the training went wrong");
+          "earlier checkpoint if the training went wrong");
   return stored;
 }
 

@@ -18,7 +18,7 @@ at::Tensor heads_of(const DecoderShape& shape, const at::Tensor& x, const at::Te
 }  // namespace
 
 LayerParams layer_shapes(const DecoderShape& s) {
-  const auto shape = [](std::vector<std::int64_t> sizes) {
+  const auto shape = [](at::IntArrayRef sizes) {
     return at::empty(sizes, at::TensorOptions(at::kFloat).device(at::kMeta));
   };
   const std::int64_t q_width = s.num_heads * s.head_dim, kv_width = s.num_kv_heads * s.head_dim;

@@ -119,7 +119,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
       saved.push_back(dense_rows(x));
     }
     // The rows of all heads lie side by side, as the next projection reads them.
-    const at::Tensor o = at::empty({q.size(1), q.size(0), q.size(2)}, q.options()).transpose(0, 1);
+    at::Tensor o = at::empty({q.size(1), q.size(0), q.size(2)}, q.options()).transpose(0, 1);
     const at::Tensor lse = at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat));
     by_type(q, [&](auto element) { run_forward<decltype(element)>(saved, *mask, o, lse); });
     saved.push_back(o);

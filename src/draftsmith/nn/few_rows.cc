@@ -96,7 +96,7 @@ void run(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
 at::Tensor linear_few_rows(const at::Tensor& x, const at::Tensor& weight) {
   DRAFTSMITH_ASSERT(x.size(0) >= 1 && x.size(0) <= kFewRows && x.size(1) == weight.size(1));
   DRAFTSMITH_ASSERT(x.scalar_type() == weight.scalar_type() && weight.is_contiguous());
-  const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+  at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
   if (x.scalar_type() == at::kBFloat16) {
     run<std::uint16_t>(x, weight, y);
   } else {

@@ -85,7 +85,7 @@ struct HeadNormRope : torch::autograd::Function<HeadNormRope> {
     const at::Tensor x = x_in.contiguous();
     const Sizes s{x.size(0), x.size(1) / weight.numel(), weight.numel()};
     DRAFTSMITH_ASSERT(s.dim % 2 == 0 && cos.size(0) == s.rows && cos.size(1) * 2 == s.dim);
-    const at::Tensor y = at::empty({s.heads, s.rows, s.dim}, x.options());
+    at::Tensor y = at::empty({s.heads, s.rows, s.dim}, x.options());
     const float *w = weight.const_data_ptr<float>(), *c = cos.const_data_ptr<float>(), *d = sin.const_data_ptr<float>();
     with_data(x, [&](auto* px) {
       using T = decltype(px);

@@ -13,7 +13,7 @@ MaskPtr causal_mask(std::int64_t length, std::int64_t group) {
 at::Tensor dense_mask(const flex::BlockMask& mask) {
   const flex::BlockMaskShape& shape = mask.shape();
   DRAFTSMITH_ASSERT(mask.num_planes() == 1);
-  const at::Tensor out = at::zeros({shape.num_queries, shape.num_keys}, at::TensorOptions(at::kBool));
+  at::Tensor out = at::zeros({shape.num_queries, shape.num_keys}, at::TensorOptions(at::kBool));
   bool* seen = out.data_ptr<bool>();
   for (std::int64_t tile = 0; tile < mask.num_tiles(); ++tile) {
     for (const flex::Segment& segment : mask.row(0, tile)) {

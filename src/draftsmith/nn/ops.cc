@@ -56,7 +56,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
                             std::int64_t result) {
     const at::Tensor x = x_in.contiguous();
     const std::int64_t width = weight.numel(), rows = x.numel() / width;
-    const at::Tensor y = at::empty(x.sizes(), x.options().dtype(static_cast<at::ScalarType>(result)));
+    at::Tensor y = at::empty(x.sizes(), x.options().dtype(static_cast<at::ScalarType>(result)));
     const float* w = weight.const_data_ptr<float>();
     with_data(x, [&](auto* px) {
       with_data(y, [&](auto* py) {
@@ -219,7 +219,8 @@ constexpr std::int64_t kElementsPerTask = 1 << 14;
 struct Swiglu : torch::autograd::Function<Swiglu> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate_in, const at::Tensor& up_in) {
     const TimedPart timed(StepPart::kMlp);
-    const at::Tensor gate = gate_in.contiguous(), up = up_in.contiguous(), y = at::empty_like(gate);
+    const at::Tensor gate = gate_in.contiguous(), up = up_in.contiguous();
+    at::Tensor y = at::empty_like(gate);
     with_data(gate, [&](auto* g) {
       const auto* u = static_cast<decltype(g)>(up.data_ptr());
       auto* out = static_cast<decltype(g)>(y.data_ptr());

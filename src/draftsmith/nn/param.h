@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "draftsmith/base/rng.h"
+
 namespace draftsmith {
 
 enum class Role {
@@ -25,6 +27,9 @@ struct Param {
   Role role = Role::kMatrix;
 };
 using ParamList = std::vector<Param>;
+
+// Gives an fp32 parameter its usual first value: N(0, 0.02^2) for matrices and tables, 1 for norms, 0 for biases.
+void fill_first_value(const at::Tensor& tensor, Role role, Rng& rng);
 
 struct NamedTensor {
   std::string name;

@@ -50,7 +50,7 @@ void product_out(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   if (library_multiplies(a)) return at::mm(a, b);
-  const at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
+  at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
   product_out(out, a, b);
   return out;
 }

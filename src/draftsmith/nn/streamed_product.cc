@@ -33,7 +33,7 @@ at::Tensor scratch(const flex::PairGemm& o, std::int64_t columns) {
 
 // x's columns behind the last whole flex::kPairGemmTail, then zeros.
 at::Tensor tail_of(const flex::PairGemm& o) {
-  const at::Tensor tail = at::zeros({o.rows, flex::kPairGemmTail}, at::TensorOptions(at::kBFloat16));
+  at::Tensor tail = at::zeros({o.rows, flex::kPairGemmTail}, at::TensorOptions(at::kBFloat16));
   const std::int64_t whole = o.out / flex::kPairGemmTail * flex::kPairGemmTail;
   for (std::int64_t r = 0; r < o.rows; ++r)
     std::copy(o.x + r * o.out + whole, o.x + (r + 1) * o.out, bits_of(tail) + r * flex::kPairGemmTail);

@@ -22,12 +22,12 @@ Operands operands(std::int64_t rows, std::int64_t out, std::int64_t in) {
 }
 
 at::Tensor transposed(const Operands& o) {
-  const at::Tensor y = at::empty_like(o.logits);
+  at::Tensor y = at::empty_like(o.logits);
   streamed_product_transposed(o.hidden, o.weight, y);
   return y;
 }
 at::Tensor plain(const Operands& o) {
-  const at::Tensor y = at::empty_like(o.hidden);
+  at::Tensor y = at::empty_like(o.hidden);
   streamed_product(o.logits, o.weight, y);
   return y;
 }

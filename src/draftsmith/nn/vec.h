@@ -55,7 +55,7 @@ DRAFTSMITH_INLINE void to_bf16(VecH& h, const Vec& v) {
   std::memcpy(&bits, &v, sizeof(v));
   const VecU rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const VecU quiet = (bits >> 16) | 0x40u;
-  h = __builtin_convertvector(v == v ? rounded : quiet, VecH);
+  h = __builtin_convertvector(v == v ? rounded : quiet, VecH);  // NOLINT(misc-redundant-expression): false for a NaN
 }
 
 DRAFTSMITH_INLINE void load(Vec& v, const std::uint16_t* p, std::int64_t left, float fill = 0.0f) {

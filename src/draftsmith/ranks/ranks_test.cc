@@ -27,7 +27,7 @@ TEST(Ranks, EveryRankGetsTheSumOfAll) {
       ASSERT_EQ(ranks.size(), size);
       const at::Tensor values = at::arange(3, at::kDouble).add_(10 * ranks.rank());
       ranks.sum(values);
-      const double tens = 10.0 * static_cast<double>(size * (size - 1) / 2);
+      const double tens = 5.0 * static_cast<double>(size * (size - 1));  // 10 * (0 + 1 + ... + size - 1)
       EXPECT_TRUE(values.equal(at::arange(3, at::kDouble).mul_(size).add_(tens))) << values;
     });
 }

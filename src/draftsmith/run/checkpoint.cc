@@ -79,6 +79,7 @@ std::string what_is_wrong(const fs::path& folder) {
 
 std::vector<TensorToWrite> pieces(const std::vector<NamedTensor>& tensors) {
   std::vector<TensorToWrite> out;
+  out.reserve(tensors.size());
   for (const NamedTensor& entry : tensors) out.push_back(tensor_to_write(entry.name, entry.tensor));
   return out;
 }
@@ -92,7 +93,7 @@ fs::path checkpoint_folder(const fs::path& output, std::int64_t step) {
 }
 
 fs::path save_checkpoint(const fs::path& output, const CheckpointParts& parts, std::int64_t keep) {
-  const fs::path folder = checkpoint_folder(output, parts.state.step);
+  fs::path folder = checkpoint_folder(output, parts.state.step);
   std::vector<NamedTensor> masters;
   for (const Param& param : parts.drafter.params()) masters.push_back({param.name, param.tensor.detach()});
   if (!parts.vocab.whole()) masters.push_back({kDraftVocabTensor, draft_vocab_to_offsets(parts.vocab)});

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/draft/test_loaded.h"
 #include "draftsmith/run/plan.h"
 #include "draftsmith/run/test_run.h"

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/draft/families.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/model/tap_rules.h"
 #include "draftsmith/train/fake_target.h"
 

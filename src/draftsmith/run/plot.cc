@@ -188,7 +188,7 @@ std::string picture(const Curves& curves, const PlotOptions& options) {
 }  // namespace
 
 std::filesystem::path write_plot(const std::filesystem::path& output, const PlotOptions& options) {
-  const std::filesystem::path file = output / "plot.svg";
+  std::filesystem::path file = output / "plot.svg";
   write_text_file(file, picture(read_curves(output / "metrics.jsonl"), options));
   return file;
 }

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/ranks/thread_ranks.h"
 #include "draftsmith/run/test_run.h"
 #include "draftsmith/store/files.h"

@@ -80,7 +80,7 @@ void EventWriter::add(std::int64_t step, std::span<const Scalar> scalars) {
   write_event(event_start() + step_field(step) + bytes_field(5, summary));
 }
 
-void EventWriter::write_event(std::string event) {
+void EventWriter::write_event(const std::string& event) {
   const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
   out_ << length << little_endian(masked_crc32c(length)) << event << little_endian(masked_crc32c(event)) << std::flush;
   require(out_.good(), "cannot write ", file_.string(), "; is the disk full?");

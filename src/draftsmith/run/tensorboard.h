@@ -27,7 +27,7 @@ class EventWriter {
   const std::filesystem::path& file() const { return file_; }
 
  private:
-  void write_event(std::string event);
+  void write_event(const std::string& event);
   std::filesystem::path file_;
   std::ofstream out_;
 };

@@ -11,8 +11,8 @@
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/config/yaml.h"
-#include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/draft/drafter_folder.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/run/checkpoint.h"
 #include "draftsmith/run/resume.h"
 #include "draftsmith/run/start.h"

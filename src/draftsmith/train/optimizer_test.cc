@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "draftsmith/base/check.h"
-#include "draftsmith/draft/dflash/recipe.h"
 #include "draftsmith/draft/families.h"
+#include "draftsmith/draft/recipe.h"
 #include "draftsmith/train/fake_target.h"
 
 namespace draftsmith {

@@ -232,12 +232,17 @@ BackwardPlan plan_for(const Inputs<T>& in, const BlockMask& mask) {
 }
 
 template <class T>
+std::int64_t bytes_for(const Inputs<T>& in, const BackwardPlan& plan, int num_threads) {
+  Arena arena;
+  const BackwardSpace<T> counted(arena, in, plan, num_threads);
+  return arena.used();
+}
+
+template <class T>
 void run_backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>& grads, const BlockMask& mask,
                   const AnyScore& score, const CpuCall& call) {
   const BackwardPlan plan = plan_for(in, mask);
-  Arena counted;
-  BackwardSpace<T>(counted, in, plan, call.executor.num_threads());
-  check_call("backward", call, counted.used());
+  check_call("backward", call, bytes_for(in, plan, call.executor.num_threads()));
   Arena arena(aligned(call.workspace));
   BackwardSpace<T> space(arena, in, plan, call.executor.num_threads());
   Backward<T>(in, saved, grads, mask, plan, space, score.compiled.cpu[static_cast<int>(call.isa)],
@@ -249,9 +254,7 @@ void run_backward(const Inputs<T>& in, const Saved<T>& saved, const Gradients<T>
 template <class T>
 std::int64_t backward_workspace(const Inputs<T>& in, const BlockMask& mask, int num_threads) {
   check_inputs("backward", in, mask);
-  Arena arena;
-  BackwardSpace<T>(arena, in, plan_for(in, mask), num_threads);
-  return arena.used();
+  return bytes_for(in, plan_for(in, mask), num_threads);
 }
 
 template std::int64_t backward_workspace<float>(const Inputs<float>&, const BlockMask&, int);

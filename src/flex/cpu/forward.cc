@@ -28,11 +28,16 @@ struct ForwardSpace {
 };
 
 template <class T>
+std::int64_t bytes_for(const Inputs<T>& in, int num_threads) {
+  Arena arena;
+  const ForwardSpace<T> counted(arena, in, num_threads);
+  return arena.used();
+}
+
+template <class T>
 void run_forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& mask, const AnyScore& score,
                  const CpuCall& call) {
-  Arena counted;
-  ForwardSpace<T>(counted, in, call.executor.num_threads());
-  check_call("forward", call, counted.used());
+  check_call("forward", call, bytes_for(in, call.executor.num_threads()));
   Arena arena(aligned(call.workspace));
   ForwardSpace<T> space(arena, in, call.executor.num_threads());
   Problem<T> problem = problem_of(in);
@@ -58,9 +63,7 @@ void run_forward(const Inputs<T>& in, const Outputs<T>& out, const BlockMask& ma
 template <class T>
 std::int64_t forward_workspace(const Inputs<T>& in, const BlockMask& mask, int num_threads) {
   check_inputs("forward", in, mask);
-  Arena arena;
-  ForwardSpace<T>(arena, in, num_threads);
-  return arena.used();
+  return bytes_for(in, num_threads);
 }
 
 template std::int64_t forward_workspace<float>(const Inputs<float>&, const BlockMask&, int);

@@ -71,7 +71,7 @@ LossSums DFlashDrafter::objective(const Frozen& frozen, const Batch& batch, cons
   times.forward_seconds += watch.lap();
   at::Tensor states;
   if (options.loss.soft_share > 0) states = states_before(blocks, batch.final_state).to(place_.compute);
-  const LossResult loss = head_loss(hidden.detach(), frozen.head, blocks, options.loss, states);
+  LossResult loss = head_loss(hidden.detach(), frozen.head, blocks, options.loss, states);
   times.head_seconds += watch.lap();
   if (hidden.requires_grad()) hidden.backward(loss.grad_hidden);
   times.backward_seconds += watch.lap();

@@ -75,7 +75,7 @@ struct RecomputedLayer : torch::autograd::Function<RecomputedLayer> {
     return out;
   }
 
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto capsule = ctx->saved_data["call"].toCapsule();
     variable_list wanted, inputs = detached(ctx->get_saved_variables());
     for (std::size_t i = 0; i < inputs.size(); ++i)

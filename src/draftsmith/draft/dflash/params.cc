@@ -5,7 +5,7 @@
 namespace draftsmith {
 
 DFlashParams dflash_shapes(const DrafterConfig& c) {
-  const auto shape = [](std::vector<std::int64_t> sizes) {
+  const auto shape = [](at::IntArrayRef sizes) {
     return at::empty(sizes, at::TensorOptions(at::kFloat).device(at::kMeta));
   };
   DFlashParams params{.fc = shape({c.hidden_size, c.num_taps() * c.hidden_size}),
@@ -25,14 +25,7 @@ DFlashParams empty_dflash_params(const DrafterConfig& config) {
 }
 
 void init_random(DFlashParams& params, Rng& rng) {
-  visit_params(params, [&](const std::string&, at::Tensor& tensor, Role role) {
-    if (role == Role::kNorm) {
-      tensor.fill_(1.0);
-      return;
-    }
-    float* values = tensor.data_ptr<float>();
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) values[i] = static_cast<float>(0.02 * rng.normal());
-  });
+  visit_params(params, [&](const std::string&, at::Tensor& tensor, Role role) { fill_first_value(tensor, role, rng); });
 }
 
 }  // namespace draftsmith

@@ -33,7 +33,7 @@ void visit_params(Params& params, Visit visit) {
 DFlashParams dflash_shapes(const DrafterConfig& config);
 // Uninitialised fp32 tensors.
 DFlashParams empty_dflash_params(const DrafterConfig& config);
-// Matrices are drawn from N(0, 0.02^2) in the order of visit_params; norms are 1.
+// Draws the first values in the order of visit_params.
 void init_random(DFlashParams& params, Rng& rng);
 
 }  // namespace draftsmith

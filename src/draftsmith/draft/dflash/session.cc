@@ -38,7 +38,7 @@ void DFlashSession::append(const at::Tensor& taps) {
 
 at::Tensor DFlashSession::block_embeddings(std::int32_t anchor_token) const {
   DRAFTSMITH_ASSERT(anchor_token >= 0 && anchor_token < frozen_.embedding.size(0));
-  const at::Tensor x = at::empty({config_.block_size, config_.hidden_size}, place_.floats());
+  at::Tensor x = at::empty({config_.block_size, config_.hidden_size}, place_.floats());
   x.narrow(0, 0, 1).copy_(frozen_.embedding.narrow(0, anchor_token, 1));
   x.narrow(0, 1, config_.block_size - 1).copy_(frozen_.embedding.narrow(0, config_.mask_token_id, 1));
   return x;

@@ -72,7 +72,7 @@ at::Tensor GgufWeights::read(const std::string& name, at::ScalarType dtype) cons
   const GgufTensor& tensor = *found;
   const ReadOnlyFile file(file_.path);
 
-  const at::Tensor out = at::empty(torch_shape(tensor), at::TensorOptions().dtype(dtype));
+  at::Tensor out = at::empty(torch_shape(tensor), at::TensorOptions().dtype(dtype));
   const std::int64_t width = tensor.shape[0], num_rows = width == 0 ? 0 : out.numel() / width;
   if (num_rows == 0) return out;
   const std::uint64_t row_bytes = tensor.num_bytes / static_cast<std::uint64_t>(num_rows);

@@ -123,8 +123,7 @@ TEST(Dequantize, UnknownAndUnfitTypesAreRefusedByTensorName) {
 TEST(RowOrder, NeighboursBecomeHalves) {
   const std::vector<std::int64_t> stored = {0, 4, 1, 5, 2, 6, 3, 7};
   at::Tensor rows = at::arange(24, at::kFloat).reshape({24, 1}).repeat({1, 3});
-  for (std::int64_t i = 0; i < 24; ++i)
-    rows[i].fill_(static_cast<double>(i / 8 * 8 + stored[static_cast<std::size_t>(i % 8)]));
+  for (std::int64_t i = 0; i < 24; ++i) rows[i].fill_(i - i % 8 + stored[static_cast<std::size_t>(i % 8)]);
   const at::Tensor halves = neighbours_to_halves(rows, 8, 8);
   EXPECT_TRUE(halves.equal(at::arange(24, at::kFloat).reshape({24, 1}).repeat({1, 3})));
   const at::Tensor bias = rows.select(1, 0).contiguous();

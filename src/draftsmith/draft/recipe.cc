@@ -1,4 +1,4 @@
-#include "draftsmith/draft/dflash/recipe.h"
+#include "draftsmith/draft/recipe.h"
 
 #include "draftsmith/base/check.h"
 #include "draftsmith/model/tap_rules.h"
