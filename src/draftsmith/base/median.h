@@ -7,7 +7,7 @@
 
 namespace draftsmith {
 
-// Of an even number, the mean of the two in the middle; 0 of none.
+// Returns the mean of the two in the middle for an even number of values, and 0 for none.
 inline double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -9,7 +9,7 @@
 
 namespace draftsmith {
 
-// What a stream of random numbers is for; the first key of every Rng, so that no two uses share numbers.
+// The purpose of a stream of random numbers is the first key of every Rng, so that no two uses share numbers.
 enum class RngPurpose : std::uint64_t {
   kInit = 1,
   kPackOrder = 2,

@@ -18,11 +18,11 @@ std::unique_ptr<Drafter> drafter_shapes(const DrafterConfig& config, const Place
 // Uninitialised fp32 parameters.
 std::unique_ptr<Drafter> empty_drafter(const DrafterConfig& config, const Place& place);
 
-// How config.json names a family in "architectures".
+// Returns the name of a family in config.json's "architectures".
 const char* architecture_of(DrafterFamily family);
-// The family that a config.json of a drafter says it is of; none for other models.
+// Returns the family of that name, or none for the names of other models.
 std::optional<DrafterFamily> family_of_architecture(std::string_view architecture);
-// All architectures, for messages.
+// Lists all such names for messages.
 std::string known_architectures();
 // Reads the keys of config.json that only config.family has, and refuses those that it does not support. `inner` is
 // dflash_config.

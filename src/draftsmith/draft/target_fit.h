@@ -1,4 +1,4 @@
-// Whether a drafter was trained for a target.
+// Checks that a drafter was trained for a target.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace draftsmith {
 
-// What is known of a target; what is absent is not compared.
+// The sizes that are known of a target; absent ones are not compared.
 struct TargetSizes {
   std::string name;  // for messages
   std::optional<std::int64_t> hidden_size, num_layers, vocab_size;

@@ -11,8 +11,8 @@ namespace draftsmith {
 
 enum class RopeKind { kDefault, kLinear, kLlama3, kYarn };
 
-// How frequencies change for texts longer than a model was first trained for. The numbers carry config.json's names;
-// each kind reads its own.
+// The change of the frequencies for texts longer than a model was first trained for. The numbers have config.json's
+// names; each kind reads its own.
 struct RopeScaling {
   RopeKind kind = RopeKind::kDefault;
   double factor = 1;                                  // linear, llama3, yarn

@@ -1,4 +1,4 @@
-// What the kernels over rows share: pieces of rows that threads take, and the gradient of a norm.
+// The kernels over rows share the pieces of rows that threads take, and the gradient of a norm.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace draftsmith {
 
-// Rows cut into pieces of a fixed size. What is summed over rows is summed over a piece first, so that the bits do not
-// depend on the number of threads.
+// Rows cut into pieces of a fixed size. A sum over rows is taken over each piece first, so that its bits do not depend
+// on the number of threads.
 struct RowPieces {
   std::int64_t rows = 0, rows_per_piece = 64;
   std::int64_t count() const { return (rows + rows_per_piece - 1) / rows_per_piece; }

@@ -253,7 +253,7 @@ TEST(KilledRun, KeepsItsLastCheckpoint) {
     Optimizer optimizer(drafter.drafter->params(), run.config.train);
     read_optimizer(*latest, state, optimizer);
   }
-  // What the kills left behind does not stay: the next run sweeps it up, and ends with the bits of an undisturbed one.
+  // The next run removes the remains of the kills, and ends with the bits of an undisturbed one.
   std::vector<std::string> notices;
   const TrainSummary resumed = train_saving_always(run, output, newest + 2, &notices);
   std::int64_t folders = 0;

@@ -1,5 +1,5 @@
-// What a run tells about itself while it trains: OUTPUT/metrics.jsonl (one object a line) and TensorBoard events beside
-// it. A line of training covers the steps since the last one; lines with "eval_loss" are measurements on held-out
+// A run records its figures while it trains: in OUTPUT/metrics.jsonl (one object a line) and in TensorBoard events.
+// A line of training covers the steps since the last one; lines with "eval_loss" are measurements on held-out
 // documents.
 #pragma once
 

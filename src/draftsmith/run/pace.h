@@ -1,5 +1,5 @@
-// How many optimizer steps fit into a time: what a pack costs and what the target's forward of a new token costs are
-// measured apart, because later epochs find their features in the cache.
+// Computes how many optimizer steps fit into a time. The seconds of a pack and those of the target's forward of a new
+// token are measured apart, because later epochs find their features in the cache.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@ struct Pace {
 std::int64_t steps_that_fit(PackSchedule& schedule, const FeatureCache& features, const Pace& pace,
                             std::int64_t done_steps, double seconds);
 
-// Seconds that `packs` packs more in `steps` steps take. Documents whose features are not held yet come first.
+// Returns the seconds that `packs` more packs in `steps` steps take. Documents whose features are not held yet come
+// first.
 double seconds_of_packs(const PackSchedule::Size& epoch, const FeatureCache& features, const Pace& pace, double packs,
                         double steps);
 
 // Measures the pace of a run while it goes.
 class PaceMeter {
  public:
-  // num_parameters: a checkpoint's size follows from it; held_out_tokens: what a measurement of the held-out loss
-  // reads.
+  // The size of a checkpoint follows from num_parameters; a measurement of the held-out loss reads held_out_tokens.
   PaceMeter(const TrainConfig& config, std::int64_t num_parameters, std::int64_t held_out_tokens);
   void add(std::int64_t packs, double seconds);
   void forget();
   Pace pace(const FeatureCache& features) const;
   double packs_a_step() const { return static_cast<double>(packs_) / static_cast<double>(steps_); }  // after a step
-  // What the last measurement and the last checkpoint of a run take.
+  // Returns the seconds that the last measurement and the last checkpoint of a run take.
   double seconds_at_end(const Pace& pace) const;
 
  private:

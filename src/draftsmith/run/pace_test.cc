@@ -1,4 +1,4 @@
-// How many steps fit into a time, with and without a cache of features.
+// Tests how many steps fit into a time, with and without a cache of features.
 #include "draftsmith/run/pace.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What a run will be, before it starts: the drafter's full shape from the configuration and the target, and the figures
-// that `train --dry-run` prints.
+// Plans a run before it starts: the drafter's full shape from the configuration and the target, and the figures that
+// `train --dry-run` prints.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct TrainPlan {
 };
 TrainPlan plan_training(const RunConfig& config, const TargetInfo& target, const DataFolder& data,
                         const DrafterConfig& drafter);
-// Bytes of the whole process while it trains by this plan: the program, the target and what the plan counts. Lets the
-// target read the longest document of the training data, since what that takes stays.
+// Returns the bytes of the whole process while it trains by this plan: the program, the target and what the plan
+// counts. It lets the target read the longest document of the training data, because the target keeps that memory.
 std::int64_t process_bytes(const TrainPlan& plan, const RunConfig& config, Target& target, const DataSet& train);
 // Several lines for people, ending with a newline.
 std::string to_text(const TrainPlan& plan, const RunConfig& config);

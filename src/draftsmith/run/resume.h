@@ -1,5 +1,5 @@
-// May this run go on from that checkpoint? Whatever would change the model, the rows, the anchors or the order is
-// refused by its key; other changes are allowed and told.
+// Decides whether a run may go on from a checkpoint. A change of the model, the packs, the anchors or the order is
+// refused by its key; other changes are allowed, and a notice names them.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// What a run leaves in its output: run.yaml (the run as it can be repeated), metrics.jsonl, tensorboard/, checkpoints/,
-// plot.svg. Only the first rank has one.
+// The folder that a run writes: run.yaml (the configuration that repeats the run), metrics.jsonl, tensorboard/,
+// checkpoints/, plot.svg. Only the first rank has one.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How many optimizer steps a run does: as many as train.max_steps and train.epochs say, or as many as train.max_minutes
-// leaves time for at the pace that is measured. All ranks have the same number: the first one's.
+// Decides how many optimizer steps a run does: as many as train.max_steps and train.epochs say, or as many as
+// train.max_minutes leaves time for at the measured pace. All ranks use the number of the first.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ class StepBudget {
     Ranks& ranks;
     const TrainingClock& clock;
     NoticeFn notice;
-    // What a checkpoint may have brought.
+    // A checkpoint may have brought these.
     std::int64_t total_steps = 0;  // 0 = not fixed yet
     double warmup = 0;             // a share or a number of steps
   };

@@ -17,7 +17,7 @@
 
 namespace draftsmith {
 
-// What is kept of one token, in numbers of bf16: K taps of the hidden size and, where labels are soft, the final state.
+// The numbers in bf16 that are kept of one token: K taps of the hidden size and, if labels are soft, the final state.
 struct FeatureWidth {
   std::int64_t taps = 0;         // K*H
   std::int64_t final_state = 0;  // H, or 0 when it is not kept
@@ -51,7 +51,7 @@ class FeatureCache {
   // Features of a pack of `length` tokens. A document keeps the same length in every pack.
   PackFeatures pack_features(std::span<const DocumentSpan> documents, std::int64_t length);
 
-  // What the target has cost so far.
+  // The target's work so far.
   std::int64_t computed_tokens() const { return computed_tokens_; }
   double computed_seconds() const { return computed_seconds_; }
   // Tokens that memory and disk hold together, and whether a document is held now.

@@ -70,7 +70,7 @@ TEST_F(FeatureCacheTest, MemoryDiskAndRecomputingGiveTheSameBits) {
   }
 }
 
-// What the target says of a document stands at the document's place.
+// A pack holds a document's features at the document's rows.
 TEST_F(FeatureCacheTest, APackHoldsWhatTheTargetSaysOfItsDocuments) {
   FeatureCache cache(run.target, run.data.train,
                      {.taps = taps, .with_final_state = true, .memory_bytes = 1 << 20, .folder = run.folder});

@@ -1,6 +1,6 @@
-// Which packs make up each optimizer step. Steps do not cross epochs: the last step of an epoch takes the packs that
-// are left, so data smaller than one step still gives a step. Everything follows from (data, seed, step): nothing has
-// to be remembered when a run is resumed, and every rank knows the packs of all.
+// The schedule says which packs make up each optimizer step. Steps do not cross epochs: the last step of an epoch takes
+// the packs that are left, so data smaller than one step still gives a step. Everything follows from (data, seed,
+// step): nothing has to be remembered when a run is resumed, and every rank knows the packs of all.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ DataSet held_out_documents(const DataFolder& data, const RunConfig& config);
 // Bound of the memory for their hidden states; the training documents' bound is train.feature_cache_mb.
 std::int64_t held_out_cache_mb(const RunConfig& config);
 
-// How a run packs the documents of an epoch.
+// Both give the options of a run; the order of the documents depends on the epoch.
 PackOptions pack_options(const RunConfig& config, std::int64_t epoch);
 AnchorOptions anchor_options(const RunConfig& config);
 

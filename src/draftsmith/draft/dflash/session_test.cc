@@ -24,7 +24,7 @@ at::Tensor trained_logits(const DrafterConfig& config, const DFlashParams& param
   return at::mm(hidden, head.to(hidden.scalar_type()).t()).narrow(0, 1, config.block_size - 1).to(at::kFloat);
 }
 
-// How far the session's drafts are from the training pass's best ones, by the training pass's logits: the largest
+// The distance of the session's drafts from the training pass's best ones, by the training pass's logits: the largest
 // difference of a logit, relative to the largest logit of its slot.
 struct Difference {
   double largest = 0;
