@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include "draftsmith/nn/step_clock.h"
+
 namespace draftsmith {
 namespace {
 
@@ -58,9 +60,9 @@ Residual layer_forward(const DecoderShape& shape, const LayerParams& layer, cons
   const at::Tensor rows = seen.transpose(0, 1).reshape({q.size(1), shape.num_heads * shape.head_dim});
   const Normed w =
       add_rms_norm({u.sum, project(rows, layer.o_proj, layer.o_bias)}, layer.post_attention_layernorm, eps, compute);
-  const at::Tensor gate = linear(w.normed, layer.gate_proj, StepPart::kMlp),
-                   up = linear(w.normed, layer.up_proj, StepPart::kMlp);
-  return {w.sum, linear(swiglu(gate, up), layer.down_proj, StepPart::kMlp)};
+  const ProductsOf mlp(StepPart::kMlp);
+  const at::Tensor gate = linear(w.normed, layer.gate_proj), up = linear(w.normed, layer.up_proj);
+  return {w.sum, linear(swiglu(gate, up), layer.down_proj)};
 }
 
 }  // namespace draftsmith

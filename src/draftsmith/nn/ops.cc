@@ -20,6 +20,7 @@
 #include "draftsmith/nn/kernels.h"
 #include "draftsmith/nn/product.h"
 #include "draftsmith/nn/row_kernels.h"
+#include "draftsmith/nn/step_clock.h"
 
 namespace draftsmith {
 namespace {
@@ -252,11 +253,11 @@ struct Swiglu : torch::autograd::Function<Swiglu> {
 // ---- linear ----------------------------------------------------------------------------------------------------
 
 struct Linear : torch::autograd::Function<Linear> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, std::int64_t part) {
-    const TimedPart timed(static_cast<StepPart>(part));
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight) {
+    const TimedPart timed(ProductsOf::current());
     const at::Tensor w = weight.to(x.scalar_type());
     ctx->save_for_backward({x, w});
-    ctx->saved_data["part"] = part;
+    ctx->saved_data["part"] = static_cast<std::int64_t>(ProductsOf::current());
     ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
     return product(x, w.t());
   }
@@ -269,17 +270,17 @@ struct Linear : torch::autograd::Function<Linear> {
     at::Tensor dx, dweight;
     if (ctx->needs_input_grad(0)) dx = product(dy, saved[1]);
     if (ctx->needs_input_grad(1)) dweight = product(dy.t(), saved[0]).to(type);
-    return {dx, dweight, at::Tensor()};
+    return {dx, dweight};
   }
 };
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, StepPart part) {
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
   if (!has_kernels(x)) return definition::linear(x, weight);
   if (!c10::GradMode::is_enabled() && are_few_rows(x.size(0), x.scalar_type()))
     return linear_few_rows(x, weight.to(x.scalar_type()).contiguous());
-  return Linear::apply(x, weight, static_cast<std::int64_t>(part));
+  return Linear::apply(x, weight);
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result) {

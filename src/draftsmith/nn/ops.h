@@ -6,13 +6,12 @@
 #include <ATen/core/Tensor.h>
 
 #include "draftsmith/nn/rope.h"
-#include "draftsmith/nn/step_clock.h"
 
 namespace draftsmith {
 
 // y = x W^T. x [N, in] is in the compute type (fp32 or bf16); weight [out, in] is cast to x's type inside. A few rows
-// without gradients go to linear_few_rows. With gradients the time counts for `part`.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, StepPart part = StepPart::kProjections);
+// without gradients go to linear_few_rows.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
 
 // y = x / sqrt(mean(x^2) + eps) * weight over the last dimension; x fp32 or bf16, y of type `result`.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result);

@@ -30,6 +30,21 @@ class StepClock {
   std::array<double, kNumStepParts> seconds_ = {};
 };
 
+// Says what part of the step the matrix products of its scope belong to, forward and backward. Outside of any such
+// scope they are projections.
+class ProductsOf {
+ public:
+  explicit ProductsOf(StepPart part) : outer_(current_) { current_ = part; }
+  ~ProductsOf() { current_ = outer_; }
+  ProductsOf(const ProductsOf&) = delete;
+  ProductsOf& operator=(const ProductsOf&) = delete;
+  static StepPart current() { return current_; }
+
+ private:
+  inline static thread_local StepPart current_ = StepPart::kProjections;
+  const StepPart outer_;
+};
+
 // Adds the time of its scope to `part`.
 class TimedPart {
  public:

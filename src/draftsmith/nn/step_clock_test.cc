@@ -46,5 +46,19 @@ TEST(StepClock, WorkOfAnotherThreadIsNotCounted) {
   EXPECT_EQ(seconds_of(clock, StepPart::kHead), 0);
 }
 
+TEST(ProductsOf, AScopeNamesThePartAndTheOuterOneComesBack) {
+  EXPECT_EQ(ProductsOf::current(), StepPart::kProjections);
+  {
+    const ProductsOf mlp(StepPart::kMlp);
+    EXPECT_EQ(ProductsOf::current(), StepPart::kMlp);
+    {
+      const ProductsOf head(StepPart::kHead);
+      EXPECT_EQ(ProductsOf::current(), StepPart::kHead);
+    }
+    EXPECT_EQ(ProductsOf::current(), StepPart::kMlp);
+  }
+  EXPECT_EQ(ProductsOf::current(), StepPart::kProjections);
+}
+
 }  // namespace
 }  // namespace draftsmith

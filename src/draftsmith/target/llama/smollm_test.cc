@@ -85,9 +85,9 @@ TEST(SmolLm, ABf16CopyGivesNearlyTheSameFeatures) {
   const std::vector<std::string> copies = names_in(folder.path() / "new");
   ASSERT_EQ(copies.size(), 1u);
   // The rest is the vocabulary, and the norms, which stay in fp32.
-  const auto foretold = static_cast<double>(smollm().bf16_copy_bytes());
-  EXPECT_NEAR(static_cast<double>(std::filesystem::file_size(folder.path() / "new" / copies[0])), foretold,
-              0.02 * foretold);
+  const auto expected = static_cast<double>(smollm().bf16_copy_bytes());
+  EXPECT_NEAR(static_cast<double>(std::filesystem::file_size(folder.path() / "new" / copies[0])), expected,
+              0.02 * expected);
   // A second run finds the copy.
   const at::Tensor again =
       load_gguf_target(model, options, llama)->features(kQuestion, taps, false).taps.to(at::kFloat);
