@@ -22,7 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 200
 JOBS = 2
-MEMORY = 10000  # digests remembered
+REMEMBERED = 10000  # digests
 INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:draftsmith|flex|llama_switch)/[^"]+)"', re.M)
 
 
@@ -72,18 +72,31 @@ def changed_last():
     return {ROOT / name: rank for rank, name in reversed(list(enumerate(filter(None, names))))}
 
 
-def read_memory(path):
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
+class Memory:
+    """Digest -> name of the files that passed, in a file that other runs may read and write meanwhile."""
+
+    def __init__(self, path):
+        self.path = path
+        self.passed = self.read()
+
+    def read(self):
+        try:
+            return json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def add(self, digest, name):
+        self.passed = {**self.read(), **self.passed, digest: name}
+        self.passed = dict(list(self.passed.items())[-REMEMBERED:])
+        fresh = self.path.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps(self.passed, indent=1))
+        fresh.replace(self.path)
 
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     deadline = time.monotonic() + (float("inf") if "--all" in sys.argv[2:] else SECONDS)
-    memory = pathlib.Path(os.environ.get("DRAFTSMITH_DEPS_DIR", build)) / "tidy.json"
-    passed = read_memory(memory)
+    memory = Memory(pathlib.Path(os.environ.get("DRAFTSMITH_DEPS_DIR", build)) / "tidy.json")
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
     rules, digests = version + (ROOT / ".clang-tidy").read_text(), Digests()
     files = source_files(build)
@@ -91,7 +104,7 @@ def main():
         print("the source files were not found in compile_commands.json; configure the build with build.sh")
         return 1
     wanted = {f: digests.of(f, rules) for f in files}
-    pending = [f for f in files if wanted[f] not in passed]
+    pending = [f for f in files if wanted[f] not in memory.passed]
     order = changed_last()
     pending.sort(key=lambda f: min(order.get(part, len(order)) for part in digests.reached(f, set())))
     left, faults = [], 0
@@ -105,14 +118,10 @@ def main():
             if result is None:
                 left.append(name)
             elif result[0]:
-                passed[wanted[path]] = name
+                memory.add(wanted[path], name)
             else:
                 faults += 1
                 print(result[1])
-    fresh = memory.with_suffix(f".{os.getpid()}")  # renamed when it is whole: other runs may read it meanwhile
-    known = list({**read_memory(memory), **passed}.items())[-MEMORY:]
-    fresh.write_text(json.dumps(dict(known), indent=1))
-    fresh.replace(memory)
     if left:
         print(f"{len(left)} of {len(files)} files are left for the next run (--all reads them now)")
     print(f"{len(pending) - len(left)} files read, {len(files) - len(pending)} unchanged since they passed, {faults} with faults")
