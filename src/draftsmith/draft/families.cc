@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "draftsmith/base/check.h"
 #include "draftsmith/draft/dflash/config_keys.h"
 #include "draftsmith/draft/dflash/dflash_drafter.h"
 
@@ -34,6 +35,14 @@ std::unique_ptr<Drafter> drafter_shapes(const DrafterConfig& config, const Place
 std::unique_ptr<Drafter> empty_drafter(const DrafterConfig& config, const Place& place) {
   return make_drafter(config, place, [&](const std::string&, const at::Tensor& shape, Role) {
     return at::empty(shape.sizes(), place.floats());
+  });
+}
+
+std::unique_ptr<Drafter> with_config(const Drafter& drafter, const DrafterConfig& config) {
+  return make_drafter(config, drafter.place(), [&](const std::string& name, const at::Tensor& shape, Role) {
+    const at::Tensor tensor = param_of(drafter, name);
+    DRAFTSMITH_ASSERT(tensor.sizes() == shape.sizes());
+    return tensor;
   });
 }
 

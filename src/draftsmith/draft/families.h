@@ -17,6 +17,8 @@ std::unique_ptr<Drafter> make_drafter(const DrafterConfig& config, const Place& 
 std::unique_ptr<Drafter> drafter_shapes(const DrafterConfig& config, const Place& place = {});
 // Uninitialised fp32 parameters.
 std::unique_ptr<Drafter> empty_drafter(const DrafterConfig& config, const Place& place);
+// The parameters of a drafter, which keep their memory, under another configuration with the same shapes.
+std::unique_ptr<Drafter> with_config(const Drafter& drafter, const DrafterConfig& config);
 
 // Returns the name of a family in config.json's "architectures".
 const char* architecture_of(DrafterFamily family);

@@ -21,9 +21,7 @@ inline LoadedDrafter loaded_drafter(const DrafterConfig& config, std::uint64_t s
 inline void reconfigure(LoadedDrafter& loaded, const std::function<void(DrafterConfig&)>& change) {
   DrafterConfig config = loaded.config();
   change(config);
-  const std::unique_ptr<Drafter> old = std::move(loaded.drafter);
-  loaded.drafter = make_drafter(config, old->place(),
-                                [&](const std::string& name, const at::Tensor&, Role) { return param_of(*old, name); });
+  loaded.drafter = with_config(*loaded.drafter, config);
 }
 
 }  // namespace draftsmith

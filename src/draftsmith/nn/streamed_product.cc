@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "draftsmith/base/check.h"
+#include "draftsmith/nn/kernels.h"
 #include "flex/pair_gemm.h"
 
 namespace draftsmith {
@@ -43,7 +44,8 @@ at::Tensor tail_of(const flex::PairGemm& o) {
 }  // namespace
 
 bool can_stream(const at::Tensor& weight) {
-  return weight.scalar_type() == at::kBFloat16 && weight.is_contiguous() && flex::has_pair_gemm(weight.size(1));
+  return has_kernels(weight) && weight.scalar_type() == at::kBFloat16 && weight.is_contiguous() &&
+         flex::has_pair_gemm(weight.size(1));
 }
 
 void streamed_product_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {

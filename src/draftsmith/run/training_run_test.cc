@@ -341,6 +341,35 @@ TEST(Train, ADrafterFolderIsAStartIfItsShapeFits) {
   EXPECT_NE(refusal([&] { run_until(next, -1, false); }).find("draft.intermediate_size"), std::string::npos);
 }
 
+TEST(Train, AStartFromAFolderKeepsTheRunsBlockSizeAndVocabulary) {
+  TinyRun run("folder_start"), next("folder_start_next");
+  run.config.train.max_steps = 2;
+  const TrainSummary first = run_until(run, -1, false);
+  next.config.draft.init = DraftInit::from_folder(first.checkpoint.string());
+  next.config.draft.block_size = run.config.draft.block_size - 1;
+  next.config.draft.vocab_size = 32;
+  next.config.train.max_steps = 2;
+  std::vector<std::string> notices;
+  const TrainSummary second = run_until(next, 1, false, &notices);
+  const LoadedDrafter saved = read_drafter_folder(second.checkpoint);
+  EXPECT_EQ(saved.config().block_size, next.config.draft.block_size);
+  EXPECT_EQ(saved.config().head_rows(), 32);
+  EXPECT_EQ(saved.vocab.ids.size(), 32u);
+  EXPECT_EQ(run_until(next, -1, true).steps, 2);
+}
+
+TEST(Train, AStartFromADrafterOfAnotherMaskIsRefused) {
+  TinyRun run("causal_start"), next("causal_start_next");
+  run.config.train.max_steps = 1;
+  const TrainSummary first = run_until(run, -1, false);
+  const std::filesystem::path config = first.checkpoint / "config.json";
+  std::string text = read_text_file(config);
+  text.insert(text.find('{') + 1, "\"is_causal\": true,");
+  write_text_file(config, text);
+  next.config.draft.init = DraftInit::from_folder(first.checkpoint.string());
+  EXPECT_NE(refusal([&] { run_until(next, -1, false); }).find("is_causal"), std::string::npos);
+}
+
 TEST(Train, SaysWhichAttentionItRunsOn) {
   TinyRun run("attention");
   run.config.train.max_steps = 1;
