@@ -231,7 +231,7 @@ DrafterDifference first_difference(const DrafterConfig& a, const DrafterConfig& 
       if (config.layer_kinds[i] == LayerKind::kSliding) layers.push_back(static_cast<std::int64_t>(i));
     return layers;
   };
-  compare("family", std::string(name_of(a.family)), std::string(name_of(b.family)));
+  compare("family", a.family, b.family);
   compare("layers", a.num_layers, b.num_layers);
   compare("hidden_size", a.hidden_size, b.hidden_size);
   compare("intermediate_size", a.intermediate_size, b.intermediate_size);
