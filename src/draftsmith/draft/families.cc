@@ -40,7 +40,7 @@ std::unique_ptr<Drafter> empty_drafter(const DrafterConfig& config, const Place&
 
 std::unique_ptr<Drafter> with_config(const Drafter& drafter, const DrafterConfig& config) {
   return make_drafter(config, drafter.place(), [&](const std::string& name, const at::Tensor& shape, Role) {
-    const at::Tensor tensor = param_of(drafter, name);
+    at::Tensor tensor = param_of(drafter, name);
     DRAFTSMITH_ASSERT(tensor.sizes() == shape.sizes());
     return tensor;
   });
